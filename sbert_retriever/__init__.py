@@ -1,0 +1,50 @@
+"""Sentence-BERT retrieval: a bi-encoder over a real Qdrant engine, with a priced rerank.
+
+Names are loaded when first used: importing this package loads neither torch nor qdrant_client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.retriever import Retriever
+    from sbert_retriever.types import Failure, Hit, IndexReport, Passage, SearchResult
+else:
+    _HOMES = {
+        "BiEncoder": "sbert_retriever.encoder.bi_encoder",
+        "Retriever": "sbert_retriever.retriever",
+        "Failure": "sbert_retriever.types",
+        "Hit": "sbert_retriever.types",
+        "IndexReport": "sbert_retriever.types",
+        "Passage": "sbert_retriever.types",
+        "SearchResult": "sbert_retriever.types",
+    }
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name from its room."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BiEncoder",
+    "Retriever",
+    "Passage",
+    "Hit",
+    "SearchResult",
+    "IndexReport",
+    "Failure",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,158 @@
+"""Every error and warning that this project raises.
+
+```text
+SbertError
+├── InputError (ValueError)            a value the caller gave
+├── InputTypeError (TypeError)         a type the caller gave
+├── MissingExtraError (ImportError)    an optional package is not installed
+├── ModelError
+│   ├── ModelNotFoundError             no folder, package or hub holds the name
+│   ├── ModelFormatError               the files are there and cannot be used
+│   ├── TextTooLongError (ValueError)  on_truncate="error" and a text is longer than the model reads
+│   └── DeviceError                    the device asked for is absent
+├── ReadError                          a file that cannot be read
+├── StoreError
+│   ├── CollectionNotFoundError
+│   ├── ContractError                  the collection was built with another model
+│   ├── StoreLockedError               another process holds the folder
+│   ├── StoreClosedError               used after close()
+│   ├── StoreRequestError              the engine refused the request
+│   └── StoreUnavailableError          gave up after retries; says what is in and what is not
+└── InterruptedRunError                a run was stopped and can be resumed
+
+SbertWarning (UserWarning)
+├── TruncationWarning                  texts longer than the model reads
+├── UnknownFieldWarning                a filter names a field no passage has
+├── FallbackWarning                    something asked for was replaced by the next best
+└── CloseWarning                       a store was left open
+```
+
+A message says what was found, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SbertError(Exception):
+    """The root: catch this to catch everything the project raises on purpose."""
+
+
+class InputError(SbertError, ValueError):
+    """A value that the caller gave cannot be used."""
+
+
+class InputTypeError(SbertError, TypeError):
+    """A type that the caller gave cannot be used."""
+
+
+class MissingExtraError(SbertError, ImportError):
+    """An optional package is not installed; the message carries the pip line.
+
+    Args:
+        package: The import that failed.
+        extra: The extra of this distribution that brings it.
+        purpose: What needs it, as the end of "... is needed to".
+
+    Examples:
+        >>> print(MissingExtraError("onnx", extra="offline", purpose="read ONNX weights"))
+        onnx is needed to read ONNX weights and is not installed: pip install "sbert-retriever[offline]"
+    """
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{package} is needed to {purpose} and is not installed: "
+            f'pip install "sbert-retriever[{extra}]"'
+        )
+
+
+class ModelError(SbertError):
+    """A model cannot be found, read or run."""
+
+
+class ModelNotFoundError(ModelError):
+    """No folder, installed package or hub holds the name; the message lists where was looked."""
+
+
+class ModelFormatError(ModelError):
+    """The model's files are there and cannot be used."""
+
+
+class TextTooLongError(ModelError, ValueError):
+    """A text is longer than the model reads, and on_truncate is "error"."""
+
+
+class DeviceError(ModelError):
+    """The device asked for is not on this machine."""
+
+
+class ReadError(SbertError):
+    """A file cannot be read as text."""
+
+
+class StoreError(SbertError):
+    """The collection cannot be opened, read or written."""
+
+
+class CollectionNotFoundError(StoreError):
+    """There is no collection of that name at that location."""
+
+
+class ContractError(StoreError):
+    """The collection was built with another model than the one asked for."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the folder."""
+
+
+class StoreClosedError(StoreError):
+    """The store was used after close(), or in a forked child."""
+
+
+class StoreRequestError(StoreError):
+    """The engine refused the request; repeating it would not help."""
+
+
+class StoreUnavailableError(StoreError):
+    """The engine did not answer within the deadline, retries included.
+
+    Attributes:
+        stored: Ids of this call's passages that are in the collection.
+        missing: Ids of this call's passages that are not, or may not be.
+    """
+
+    def __init__(
+        self, message: str, *, stored: Sequence[str] = (), missing: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.stored = tuple(stored)
+        self.missing = tuple(missing)
+
+
+class InterruptedRunError(SbertError):
+    """A run was stopped half-way; what it wrote is kept, and it can be run again."""
+
+
+class SbertWarning(UserWarning):
+    """The root of the warnings."""
+
+
+class TruncationWarning(SbertWarning):
+    """Texts longer than the model reads were cut."""
+
+
+class UnknownFieldWarning(SbertWarning):
+    """A filter names a metadata field that no passage has."""
+
+
+class FallbackWarning(SbertWarning):
+    """Something asked for was not to be had, and the next best was used."""
+
+
+class CloseWarning(SbertWarning):
+    """A store was garbage-collected without close()."""

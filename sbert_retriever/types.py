@@ -1,0 +1,244 @@
+"""The nouns that pass between rooms.
+
+Stdlib only; numpy is imported for type checking alone, so that
+`import sbert_retriever` stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from sbert_retriever.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors: TypeAlias = npt.NDArray[np.float32]
+    """A float32 array (n, dim), one row a text; no texts give (0, dim)."""
+
+ScoreKind: TypeAlias = Literal[
+    "cosine", "dot", "neg_l2", "neg_l1", "rrf", "dbsf", "bm25", "maxsim", "logit", "probability"
+]
+"""The scale of a score. Bigger is better on each; scores compare only within one kind."""
+
+Role: TypeAlias = Literal["query", "passage"]
+OnTruncate: TypeAlias = Literal["warn", "error", "ignore"]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text to be found, with an identity.
+
+    Args:
+        id: Any non-empty string; it comes back unchanged.
+        text: What is encoded and returned.
+        metadata: JSON-like values to filter on and to show. Nothing is ever added to it.
+        source: Where the text comes from (a path, a URL); `index(prune=True)` and
+            `delete(source=...)` work by it.
+
+    Raises:
+        InputTypeError: A field has the wrong type.
+        InputError: The id is empty.
+
+    Examples:
+        >>> Passage("doc-1", "Cats purr.", {"lang": "en"}).metadata["lang"]
+        'en'
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        _expect(self.id, str, "Passage.id")
+        _expect(self.text, str, f"Passage.text (id {self.id[:80]!r})")
+        _expect(self.metadata, Mapping, f"Passage.metadata (id {self.id[:80]!r})")
+        if self.source is not None:
+            _expect(self.source, str, f"Passage.source (id {self.id[:80]!r})")
+        if not self.id:
+            raise InputError("Passage.id is empty: give any non-empty string")
+        object.__setattr__(self, "metadata", dict(self.metadata))
+
+
+def _expect(value: object, kind: type, name: str) -> None:
+    if not isinstance(value, kind):
+        raise InputTypeError(f"{name} is {type(value).__name__}, expected {kind.__name__}")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A passage found, with its score; the order of the list is the rank.
+
+    Args:
+        passage: What was found.
+        score: Bigger is better, always.
+        score_kind: The scale of `score`.
+        first_score: The first stage's score, where a later stage replaced it.
+        first_score_kind: The scale of `first_score`.
+        reranked: Whether a cross-encoder scored this passage.
+        cut_short: Whether the time budget ended before this passage's turn.
+        fallback: Whether a stage failed and the one before it answered.
+        truncated: Whether the pair was cut to fit the cross-encoder.
+    """
+
+    passage: Passage
+    score: float
+    score_kind: ScoreKind = "cosine"
+    first_score: float | None = None
+    first_score_kind: ScoreKind | None = None
+    reranked: bool = False
+    cut_short: bool = False
+    fallback: bool = False
+    truncated: bool = False
+
+    @property
+    def id(self) -> str:
+        """The passage's id."""
+        return self.passage.id
+
+    @property
+    def text(self) -> str:
+        """The passage's text."""
+        return self.passage.text
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The passage's metadata."""
+        return self.passage.metadata
+
+    @property
+    def source(self) -> str | None:
+        """The passage's source."""
+        return self.passage.source
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Hits and the price of each stage.
+
+    Args:
+        hits: Best first.
+        timings_ms: Milliseconds by stage: "encode", "search", "total".
+    """
+
+    hits: list[Hit]
+    timings_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that could not be indexed, and why.
+
+    Args:
+        id: The passage id, or the path of a file.
+        reason: One sentence.
+    """
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexReport:
+    """What one `index` call did. Counts are passages.
+
+    Args:
+        added: New ids.
+        updated: Known ids whose text, metadata or source changed.
+        unchanged: Known ids left alone.
+        deleted: Passages removed by `prune`.
+        failed: Passages or files that did not go in; `failures` says why.
+        encoded: Texts that went through the encoder (duplicates once).
+        truncated: Encoded texts that were longer than the model reads.
+        failures: One entry each for what did not go in.
+        dry_run: Whether nothing was written.
+        seconds: Wall time.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    failed: int = 0
+    encoded: int = 0
+    truncated: int = 0
+    failures: tuple[Failure, ...] = ()
+    dry_run: bool = False
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        counts = ", ".join(
+            f"{getattr(self, name)} {name}"
+            for name in ("added", "updated", "unchanged", "deleted", "failed")
+        )
+        return f"{'dry run: ' if self.dry_run else ''}{counts} ({self.seconds:.1f} s)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelIdentity:
+    """What makes two encoders the same for a collection. None means unknown.
+
+    Args:
+        name: As asked for: a packaged name, a hub id, a path; or a class for a foreign encoder.
+        dim: Width of the vectors.
+        similarity: Which score the vectors are made for.
+        max_length: Tokens the model reads.
+        pooling: How token vectors become one ("mean", "cls", ...).
+        normalize: Whether vectors leave with length 1.
+        query_prompt: Put before each query.
+        passage_prompt: Put before each passage.
+        weights: Short hash of the weights and of every module after them.
+        precision: How the stored weights were kept, e.g. "float32", "dequantised int8".
+    """
+
+    name: str | None
+    dim: int
+    similarity: Literal["cosine", "dot", "neg_l2", "neg_l1"] = "cosine"
+    max_length: int | None = None
+    pooling: str | None = None
+    normalize: bool | None = None
+    query_prompt: str | None = None
+    passage_prompt: str | None = None
+    weights: str | None = None
+    precision: str | None = None
+
+    def differences(self, other: ModelIdentity) -> dict[str, tuple[Any, Any]]:
+        """Fields known on both sides whose values differ: {field: (ours, theirs)}.
+
+        The name and the precision never count where both weights are known: the same weights
+        under another name are the same model.
+        """
+        skip = {"name", "precision"} if self.weights and other.weights else {"precision"}
+        pairs = {
+            f.name: (getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+            if f.name not in skip
+        }
+        return {
+            name: (ours, theirs)
+            for name, (ours, theirs) in pairs.items()
+            if ours is not None and theirs is not None and ours != theirs
+        }
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Texts to vectors. `BiEncoder` is one; so is any object of this shape."""
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """What the collection remembers of this encoder."""
+
+    def encode_queries(self, texts: Iterable[str]) -> Vectors:
+        """Encode questions: float32 (n, dim)."""
+
+    def encode_passages(self, texts: Iterable[str]) -> Vectors:
+        """Encode passages: float32 (n, dim)."""
