@@ -23,8 +23,7 @@ SbertError
 SbertWarning (UserWarning)
 ├── TruncationWarning                  texts longer than the model reads
 ├── UnknownFieldWarning                a filter names a field no passage has
-├── FallbackWarning                    something asked for was replaced by the next best
-└── CloseWarning                       a store was left open
+└── FallbackWarning                    something asked for was replaced by the next best
 ```
 
 A message says what was found, what was expected and what to do.
@@ -59,8 +58,8 @@ class MissingExtraError(SbertError, ImportError):
         purpose: What needs it, as the end of "... is needed to".
 
     Examples:
-        >>> print(MissingExtraError("onnx", extra="offline", purpose="read ONNX weights"))
-        onnx is needed to read ONNX weights and is not installed: pip install "sbert-retriever[offline]"
+        >>> print(MissingExtraError("onnx", extra="offline", purpose="read it"))
+        onnx is needed to read it and is not installed: pip install "sbert-retriever[offline]"
     """
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
@@ -152,7 +151,3 @@ class UnknownFieldWarning(SbertWarning):
 
 class FallbackWarning(SbertWarning):
     """Something asked for was not to be had, and the next best was used."""
-
-
-class CloseWarning(SbertWarning):
-    """A store was garbage-collected without close()."""

@@ -242,3 +242,32 @@ class Encoder(Protocol):
 
     def encode_passages(self, texts: Iterable[str]) -> Vectors:
         """Encode passages: float32 (n, dim)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrieverInfo:
+    """What is known of an open collection.
+
+    Args:
+        location: A folder, ":memory:" or a URL.
+        collection_name: Which collection.
+        engine: "embedded", "local" or "server".
+        count: Passages.
+        indexed: Vectors in the HNSW graph; the rest is searched exactly.
+        dim: Width of the vectors.
+        score_kind: The scale of its scores.
+        model: Name of the model that made the vectors; None where unknown.
+        identity: All that is known of that model.
+        filterable: Payload fields with an index.
+    """
+
+    location: str
+    collection_name: str
+    engine: str
+    count: int
+    indexed: int
+    dim: int
+    score_kind: ScoreKind
+    model: str | None
+    identity: ModelIdentity | None
+    filterable: Mapping[str, str]

@@ -1,0 +1,173 @@
+"""A location, or a client, made into a connection: which engine answers, and how it is called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+from qdrant_client import AsyncQdrantClient, QdrantClient
+
+from sbert_retriever.errors import InputError, InputTypeError, StoreError
+from sbert_retriever.index.embedded import EmbeddedClient
+from sbert_retriever.index.steps import RetryPolicy, Steps, arun, run
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+_SCHEMES = ("http://", "https://")
+
+
+@dataclass
+class Connection:
+    """One engine, called synchronously or from an event loop.
+
+    Args:
+        client: An EmbeddedClient or any QdrantClient.
+        engine: "embedded", "local" (qdrant-client's own local mode) or "server".
+        location: As a person would name it.
+        owned: Whether `close` closes the client.
+        async_client: The asynchronous twin, or None.
+        make_async: Makes the twin when first needed.
+        retry: When to try a failed call again.
+    """
+
+    client: Any
+    engine: str
+    location: str
+    owned: bool
+    async_client: Any = None
+    make_async: Callable[[], Any] | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    _own_async: bool = False
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the engine runs in this process, on a folder."""
+        return self.engine == "embedded"
+
+    @property
+    def has_payload_indexes(self) -> bool:
+        """Whether payload indexes have an effect."""
+        return self.engine != "local"
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive an operation from a thread."""
+        return run(steps, self.client, self.retry)
+
+    async def arun(self, steps: Steps[T]) -> T:
+        """Drive an operation from an event loop, without blocking it."""
+        if self.async_client is None and self.make_async is not None:
+            self.async_client, self._own_async = self.make_async(), True
+        if self.async_client is None:
+            return await arun(steps, self.client, self.retry, native=False)
+        return await arun(steps, self.async_client, self.retry, native=True)
+
+    def close(self) -> None:
+        """Close what this connection opened; a client that was handed in stays open."""
+        if self.owned:
+            self.client.close()
+
+    async def aclose(self) -> None:
+        """`close`, with the asynchronous client too."""
+        if self._own_async and self.async_client is not None:
+            await self.async_client.close()
+            self.async_client = None
+        self.close()
+
+
+def connect(
+    location: str | PathLike[str] | None,
+    *,
+    client: QdrantClient | None = None,
+    async_client: AsyncQdrantClient | None = None,
+    api_key: str | None = None,
+    timeout_s: int | None = None,
+    prefer_grpc: bool = False,
+    retry: RetryPolicy | None = None,
+) -> Connection:
+    """Open a folder, ":memory:" or a URL, or take a client as it is.
+
+    Args:
+        location: A folder, ":memory:", or a URL (http:// or https://); None with `client`.
+        client: Used instead of a location, and never closed here.
+        async_client: Its asynchronous twin.
+        api_key: For a URL; None reads QDRANT_API_KEY.
+        timeout_s: Seconds a request may take, for a URL.
+        prefer_grpc: For a URL.
+        retry: When to try a failed call again.
+
+    Raises:
+        InputError: Both or neither of location and client, or a location of no known form.
+    """
+    policy = retry or RetryPolicy()
+    if (location is None) == (client is None):
+        raise InputError("give a location (a folder, ':memory:' or a URL) or client=, not both")
+    if client is not None:
+        return _of_client(client, async_client, policy)
+    if not isinstance(location, str | PathLike):
+        raise InputTypeError(
+            f"location is {type(location).__name__}, expected a folder, ':memory:' or a URL"
+        )
+    text = os.fspath(location)
+    if text.startswith(_SCHEMES):
+        return _of_url(text, api_key, timeout_s, prefer_grpc, async_client, policy)
+    if "://" in text or not text.strip():
+        raise InputError(f"location {text!r} is no folder, ':memory:' or http(s) URL")
+    folder = None if text == MEMORY else Path(text)
+    return Connection(EmbeddedClient(folder), "embedded", text, owned=True, retry=policy)
+
+
+def _of_client(client: Any, async_client: Any, policy: RetryPolicy) -> Connection:
+    if isinstance(client, EmbeddedClient):
+        return Connection(client, "embedded", str(client.folder), owned=False, retry=policy)
+    if not isinstance(client, QdrantClient):
+        raise InputTypeError(f"client is {type(client).__name__}, expected a QdrantClient")
+    local = type(client._client).__name__ == "QdrantLocal"
+    location = "client" if local else str(getattr(client._client, "rest_uri", "client"))
+    return Connection(
+        client,
+        "local" if local else "server",
+        location,
+        owned=False,
+        async_client=async_client,
+        retry=policy,
+    )
+
+
+def _of_url(
+    url: str,
+    api_key: str | None,
+    timeout_s: int | None,
+    prefer_grpc: bool,
+    async_client: Any,
+    policy: RetryPolicy,
+) -> Connection:
+    settings: dict[str, Any] = {
+        "url": url,
+        "api_key": api_key if api_key is not None else os.environ.get("QDRANT_API_KEY") or None,
+        "timeout": timeout_s,
+        "prefer_grpc": prefer_grpc,
+        # The version check is one more request, made before there is anybody to hear of it.
+        "check_compatibility": False,
+    }
+    try:
+        client = QdrantClient(**settings)
+    except ValueError as error:
+        raise StoreError(f"{url!r} cannot be used: {error}") from error
+
+    def make_async() -> AsyncQdrantClient:
+        return AsyncQdrantClient(**settings)
+
+    return Connection(
+        client,
+        "server",
+        url,
+        owned=True,
+        async_client=async_client,
+        make_async=None if async_client is not None else make_async,
+        retry=policy,
+    )

@@ -1,0 +1,79 @@
+"""The model contract: what a collection was built with, kept with the collection.
+
+It lies in the collection's own metadata (on a server) or in the file that stands for it
+(embedded), under one key, as plain JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from sbert_retriever.errors import ContractError
+from sbert_retriever.types import ModelIdentity
+
+FORMAT_VERSION = 1
+METADATA_KEY = "sbert_retriever"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """What a collection holds, and which encoder made its vectors.
+
+    Args:
+        model: The encoder.
+        format_version: Of the payload's shape; a newer one than ours is refused.
+        filterable: Metadata fields with a payload index: {field: kind}.
+    """
+
+    model: ModelIdentity
+    format_version: int = FORMAT_VERSION
+    filterable: Mapping[str, str] = field(default_factory=dict)
+
+    def to_metadata(self) -> dict[str, Any]:
+        """As collection metadata."""
+        return {METADATA_KEY: asdict(self)}
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any] | None) -> Contract | None:
+        """Read it back; None where the collection was made by something else.
+
+        Raises:
+            ContractError: It was written by a newer version, or is damaged.
+        """
+        raw = (metadata or {}).get(METADATA_KEY)
+        if raw is None:
+            return None
+        version = raw.get("format_version") if isinstance(raw, Mapping) else None
+        if not isinstance(version, int) or version > FORMAT_VERSION:
+            raise ContractError(
+                f"the collection's contract has format {version!r}, and this version reads up to "
+                f"{FORMAT_VERSION}: upgrade sbert-retriever"
+            )
+        known = {f.name for f in fields(ModelIdentity)}
+        model = {key: value for key, value in raw["model"].items() if key in known}
+        return cls(
+            model=ModelIdentity(**model),
+            format_version=version,
+            filterable=dict(raw.get("filterable") or {}),
+        )
+
+    def check(self, asked: ModelIdentity) -> None:
+        """Refuse another model than the collection's.
+
+        Raises:
+            ContractError: With both sides printed.
+        """
+        differences = self.model.differences(asked)
+        if not differences:
+            return
+        sides = "; ".join(
+            f"{name}: the collection has {ours!r}, asked for {theirs!r}"
+            for name, (ours, theirs) in differences.items()
+        )
+        raise ContractError(
+            f"the collection was built with {self.model.name!r}, not with {asked.name!r} "
+            f"({sides}). Open it without a model to use its own, or build it anew from its own "
+            "texts with `sbert-retriever rebuild`"
+        )

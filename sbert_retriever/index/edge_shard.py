@@ -1,0 +1,206 @@
+"""One Qdrant Edge shard: held by one process, shared inside it, used by one thread at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeVar
+
+import portalocker
+import qdrant_edge as edge
+
+from sbert_retriever.errors import (
+    SbertError,
+    StoreClosedError,
+    StoreError,
+    StoreLockedError,
+    StoreRequestError,
+)
+
+T = TypeVar("T")
+
+DESCRIPTION_FILE = "collection.json"
+_LOCK_FILE = "lock"
+_SHARD_FOLDER = "shard"
+_ORPHAN_WAIT_S = 30.0
+
+_open: dict[Path, Shard] = {}
+_open_guard = threading.Lock()
+
+
+class Shard:
+    """An open shard. Get one with `acquire`, give it back with `release`."""
+
+    def __init__(self, folder: Path, lock: IO[str], engine: edge.EdgeShard) -> None:
+        self.folder = folder
+        self._lock = lock
+        self._engine: edge.EdgeShard | None = engine
+        self._guard = threading.RLock()
+        self._pid = os.getpid()
+        self._references = 1
+
+    def use(self, action: Callable[[edge.EdgeShard], T]) -> T:
+        """Run an action on the engine; its errors come out as ours.
+
+        Raises:
+            StoreClosedError: After release, or in a forked child.
+            StoreRequestError: The engine refused the action.
+        """
+        if os.getpid() != self._pid:
+            # The engine hangs on a shard that came through a fork.
+            raise StoreClosedError(
+                f"{self.folder} was opened before this process was forked: open the retriever "
+                "after the fork, or start processes with the 'spawn' method"
+            )
+        with self._guard:
+            if self._engine is None:
+                raise StoreClosedError(f"{self.folder} is closed: open the retriever again")
+            with engine_errors():
+                return action(self._engine)
+
+    def optimize(self) -> None:
+        """Build the index of what is not indexed, in a process of its own.
+
+        Raises:
+            StoreError: That process failed; the shard is open again and nothing is lost.
+        """
+        with self._guard:
+            self.use(lambda engine: engine.flush())
+            self.use(lambda engine: engine.close())
+            try:
+                _optimize_apart(self.folder / _SHARD_FOLDER)
+            finally:
+                self._engine = _load(self.folder / _SHARD_FOLDER)
+
+    def _close(self) -> None:
+        with self._guard:
+            engine, self._engine = self._engine, None
+            try:
+                if engine is not None and os.getpid() == self._pid:
+                    with engine_errors():
+                        engine.close()
+            finally:
+                self._lock.close()
+
+
+def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
+    """Open the shard in a folder, or share it where this process has it open.
+
+    Args:
+        folder: Of one collection; holds the lock file and the shard's own folder.
+        config: To create the shard with; None loads one that exists.
+
+    Raises:
+        StoreLockedError: Another process holds the folder.
+        StoreError: The folder cannot be read or written.
+    """
+    key = folder.resolve()
+    with _open_guard:
+        shard = _open.get(key)
+        if shard is not None and shard._pid == os.getpid():
+            shard._references += 1
+            return shard
+        lock = _lock(key)
+        try:
+            engine = _create(key, config) if config is not None else _load(key / _SHARD_FOLDER)
+        except BaseException:
+            lock.close()
+            raise
+        shard = _open[key] = Shard(key, lock, engine)
+        return shard
+
+
+def release(shard: Shard) -> None:
+    """Give a shard back; the last one who does closes it."""
+    with _open_guard:
+        shard._references -= 1
+        if shard._references:
+            return
+        _open.pop(shard.folder, None)
+        shard._close()
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turn the engine's plain exceptions, and its panics, into StoreRequestError."""
+    try:
+        yield
+    except SbertError:
+        raise
+    except Exception as error:
+        raise StoreRequestError(f"the embedded engine refused the request: {error}") from error
+    except BaseException as error:
+        # A panic of the engine's Rust code is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise StoreRequestError(f"the embedded engine panicked: {error}") from error
+
+
+def _lock(folder: Path) -> IO[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK_FILE).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be opened ({error.strerror}): give a folder that can be written to"
+        ) from error
+    try:
+        portalocker.lock(lock, portalocker.LOCK_EX | portalocker.LOCK_NB)
+    except portalocker.LockException:
+        lock.seek(0)
+        holder = lock.read().strip()
+        lock.close()
+        raise StoreLockedError(
+            f"{folder} is held by another process ({holder or 'unknown'}): one process at a time "
+            "can open it. Close that one first (a killed process holds nothing), or keep the "
+            "collection on a Qdrant server"
+        ) from None
+    lock.seek(0)
+    lock.truncate()
+    lock.write(f"process {os.getpid()}")
+    lock.flush()
+    return lock
+
+
+def _create(folder: Path, config: edge.EdgeConfig) -> edge.EdgeShard:
+    if (folder / DESCRIPTION_FILE).exists():
+        raise StoreError(f"{folder} was created by another process just now: try again")
+    # Without a description it is what a run killed while creating it left behind.
+    shutil.rmtree(folder / _SHARD_FOLDER, ignore_errors=True)
+    with engine_errors():
+        return edge.EdgeShard.create(str(folder / _SHARD_FOLDER), config)
+
+
+def _load(shard_folder: Path) -> edge.EdgeShard:
+    deadline = time.monotonic() + _ORPHAN_WAIT_S
+    while True:
+        try:
+            with engine_errors():
+                return edge.EdgeShard.load(str(shard_folder))
+        except StoreRequestError as error:
+            # We hold the folder's lock, so only an orphaned index build can hold the shard's.
+            if "WouldBlock" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _optimize_apart(shard_folder: Path) -> None:
+    command = [sys.executable, "-m", "sbert_retriever.index.edge_optimize", str(shard_folder)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    finished = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if finished.returncode:
+        tail = finished.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise StoreError(
+            f"building the index of {shard_folder.parent} failed (exit status "
+            f"{finished.returncode}: {' '.join(tail)}). Nothing is lost; searches stay exact and "
+            "slower until it is built"
+        )

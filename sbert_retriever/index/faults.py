@@ -1,0 +1,78 @@
+"""What an engine's or a client's exception means: passing or final, and in which words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc
+import httpx
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+# 408, 425 and 429 ask for another try; of the 5xx, those that a proxy or a starting node gives.
+_PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_PASSING_CODES = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.ABORTED,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An exception, read.
+
+    Args:
+        transient: Whether the same call may succeed later.
+        sentence: What happened; empty where the exception is not an engine's or a client's.
+        retry_after_s: Seconds the server asked us to wait, if it did.
+    """
+
+    transient: bool
+    sentence: str
+    retry_after_s: float | None = None
+
+
+def classify(error: BaseException) -> Fault:
+    """Read an exception of qdrant_client, gRPC or httpx."""
+    if isinstance(error, ResourceExhaustedResponse):
+        return Fault(True, f"the server is over its limit: {error}", float(error.retry_after_s))
+    if isinstance(error, UnexpectedResponse):
+        return _of_status(error)
+    if isinstance(error, ResponseHandlingException):
+        return _of_source(error.source)
+    if isinstance(error, grpc.RpcError):
+        return _of_rpc(error)
+    if isinstance(error, httpx.TransportError):
+        return _of_source(error)
+    if isinstance(error, QdrantException):
+        # The client gives this for a Retry-After that is a date; the limit itself is passing.
+        return Fault("Retry-After" in str(error), f"the server answered oddly: {error}")
+    return Fault(transient=False, sentence="")
+
+
+def _of_status(error: UnexpectedResponse) -> Fault:
+    status = error.status_code or 0
+    body = error.content.decode("utf-8", "replace").strip()[:500]
+    sentence = f"the server answered {status} {error.reason_phrase}: {body}"
+    if status in (401, 403):
+        sentence += " (check api_key or QDRANT_API_KEY)"
+    return Fault(status in _PASSING_STATUS, sentence)
+
+
+def _of_source(source: object) -> Fault:
+    if isinstance(source, httpx.TimeoutException):
+        return Fault(True, "the server did not answer in time")
+    if isinstance(source, httpx.TransportError):
+        return Fault(True, f"the server cannot be reached: {source or type(source).__name__}")
+    return Fault(False, f"the server's answer cannot be read: {source}"[:500])
+
+
+def _of_rpc(error: grpc.RpcError) -> Fault:
+    code = error.code() if hasattr(error, "code") else None
+    details = error.details() if hasattr(error, "details") else str(error)
+    name = code.name if code is not None else "error"
+    return Fault(code in _PASSING_CODES, f"the server answered {name}: {details}"[:500])

@@ -1,0 +1,188 @@
+"""One implementation of each operation, for threads and for event loops alike.
+
+An operation is a generator that yields what it wants done (a `Call` of the Qdrant client, or
+`Work` on the processor) and is sent the result. `run` drives it with a synchronous client,
+`arun` with an asynchronous one, where `Work` and a synchronous client's calls go to a thread.
+Retries and the mapping of foreign errors live here, so no operation knows of either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import tenacity
+
+from sbert_retriever.errors import SbertError, StoreRequestError, StoreUnavailableError
+from sbert_retriever.index.faults import Fault, classify
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the Qdrant client: a method's name and its keyword arguments."""
+
+    method: str
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A function that keeps the processor busy, with its arguments."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+Steps: TypeAlias = Generator[Call | Work, Any, T]
+
+
+def call(method: str, **kwargs: Any) -> Call:
+    """A `Call`, written as one would write the call itself."""
+    return Call(method, kwargs)
+
+
+def work(function: Callable[..., Any], *args: Any) -> Work:
+    """A `Work`, written as one would write the call itself."""
+    return Work(function, args)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """How long and how often a call that failed in passing is tried again.
+
+    Exponential back-off with full jitter. A server's Retry-After is waited for in full.
+
+    Args:
+        deadline_s: Seconds from the first attempt after which no new attempt begins.
+        initial_s: Upper bound of the first pause, in seconds; it doubles with each attempt.
+        longest_s: Upper bound of any pause, in seconds.
+    """
+
+    deadline_s: float = 60.0
+    initial_s: float = 0.25
+    longest_s: float = 15.0
+
+    def pause(self, state: tenacity.RetryCallState) -> float:
+        """Seconds to wait before the next attempt."""
+        fault = _fault_of(state)
+        if fault.retry_after_s is not None:
+            return fault.retry_after_s
+        bound = min(self.longest_s, self.initial_s * 2 ** (state.attempt_number - 1))
+        return random.uniform(bound / 2, bound)
+
+    def gives_up(self, state: tenacity.RetryCallState) -> bool:
+        """Whether the next attempt would begin after the deadline."""
+        return (state.seconds_since_start or 0.0) + state.upcoming_sleep > self.deadline_s
+
+
+def _fault_of(state: tenacity.RetryCallState) -> Fault:
+    outcome = state.outcome
+    error = outcome.exception() if outcome is not None else None
+    return classify(error) if error is not None else Fault(transient=False, sentence="")
+
+
+def _settings(policy: RetryPolicy) -> dict[str, Any]:
+    return {
+        "retry": tenacity.retry_if_exception(lambda error: classify(error).transient),
+        "wait": policy.pause,
+        "stop": policy.gives_up,
+        "reraise": True,
+    }
+
+
+def run(steps: Steps[T], client: Any, policy: RetryPolicy) -> T:
+    """Drive an operation to its end with a synchronous client.
+
+    Raises:
+        StoreRequestError: The engine refused a request.
+        StoreUnavailableError: The engine did not answer within the policy's deadline.
+    """
+
+    def perform(step: Call | Work) -> Any:
+        if isinstance(step, Work):
+            return step.function(*step.args)
+        retrying = tenacity.Retrying(**_settings(policy))
+        return _mapped(retrying, getattr(client, step.method), step.kwargs)
+
+    outcome: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            step = steps.send(outcome) if error is None else steps.throw(error)
+            outcome, error = None, None
+            try:
+                outcome = perform(step)
+            except SbertError as raised:
+                error = raised
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        steps.close()
+
+
+def _mapped(retrying: tenacity.Retrying, method: Callable[..., Any], kwargs: Any) -> Any:
+    try:
+        return retrying(method, **kwargs)
+    except Exception as error:
+        raise translated(error) from error
+
+
+async def arun(steps: Steps[T], client: Any, policy: RetryPolicy, *, native: bool) -> T:
+    """Drive an operation to its end without blocking the event loop.
+
+    Args:
+        steps: The operation.
+        client: An AsyncQdrantClient where `native`, else a synchronous client.
+        policy: When to try again.
+        native: Whether the client's methods are coroutines.
+
+    Raises:
+        StoreRequestError: The engine refused a request.
+        StoreUnavailableError: The engine did not answer within the policy's deadline.
+    """
+
+    async def perform(step: Call | Work) -> Any:
+        if isinstance(step, Work):
+            return await asyncio.to_thread(step.function, *step.args)
+        method = getattr(client, step.method)
+        if not native:
+            retrying = tenacity.Retrying(**_settings(policy))
+            return await asyncio.to_thread(_mapped, retrying, method, step.kwargs)
+        try:
+            return await tenacity.AsyncRetrying(**_settings(policy))(method, **step.kwargs)
+        except Exception as error:
+            raise translated(error) from error
+
+    outcome: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            step = steps.send(outcome) if error is None else steps.throw(error)
+            outcome, error = None, None
+            try:
+                outcome = await perform(step)
+            except SbertError as raised:
+                error = raised
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        steps.close()
+
+
+def translated(error: BaseException) -> BaseException:
+    """Our error for a foreign one; our own, and what is no engine's fault, pass unchanged."""
+    if isinstance(error, SbertError):
+        return error
+    fault = classify(error)
+    if fault.transient:
+        return StoreUnavailableError(f"{fault.sentence}; gave up after trying again")
+    if fault.sentence:
+        return StoreRequestError(fault.sentence)
+    return error

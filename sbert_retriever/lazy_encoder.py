@@ -1,0 +1,124 @@
+"""An encoder that is loaded at the first text, by one thread, and checked against the contract."""
+
+from __future__ import annotations
+
+import threading
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+from sbert_retriever.errors import InputTypeError, ModelError
+from sbert_retriever.index.contract import Contract
+from sbert_retriever.ingest.sync import Encoded
+from sbert_retriever.types import Encoder, ModelIdentity
+
+if TYPE_CHECKING:
+    from sbert_retriever.types import Vectors
+
+
+class LazyEncoder:
+    """A model's name, or an encoder, and the contract it must keep.
+
+    Args:
+        model: A name, a folder, an `Encoder`; None is the contract's own model.
+        device: For a name or a folder.
+        dtype: For a name or a folder.
+
+    Raises:
+        InputTypeError: The model is nothing of these.
+    """
+
+    def __init__(
+        self, model: str | PathLike[str] | Encoder | None, *, device: str, dtype: str
+    ) -> None:
+        self._name = fspath(model) if isinstance(model, str | PathLike) else None
+        self._device = device
+        self._dtype = dtype
+        self._encoder = None if model is None or self._name is not None else _checked(model)
+        self._contract: Contract | None = None
+        self._guard = threading.Lock()
+
+    @property
+    def given(self) -> bool:
+        """Whether a model was asked for."""
+        return self._encoder is not None or self._name is not None
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it can encode without loading anything first."""
+        return self._encoder is not None
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """What the encoder is; loads it."""
+        return self.get().identity
+
+    def bind(self, contract: Contract) -> None:
+        """Hold the encoder to a contract; one that was asked for is checked at once.
+
+        Raises:
+            ContractError: It is another model.
+        """
+        if self.given:
+            contract.check(self.identity)
+        self._contract = contract
+
+    def get(self) -> Encoder:
+        """The encoder, loaded once.
+
+        Raises:
+            ModelNotFoundError: Nothing holds the model's name.
+            ContractError: What was found under the name is not what the collection was built with.
+        """
+        with self._guard:
+            if self._encoder is None:
+                self._encoder = self._load()
+            return self._encoder
+
+    def encode_queries(self, texts: list[str]) -> Vectors:
+        """Questions to vectors (n, dim)."""
+        return self.get().encode_queries(texts)
+
+    def encode_passages(self, texts: list[str]) -> Encoded:
+        """Passages to vectors (n, dim), with how many were cut."""
+        from sbert_retriever.encoder.bi_encoder import BiEncoder
+
+        encoder = self.get()
+        if isinstance(encoder, BiEncoder):
+            detailed = encoder.encode_detailed(texts, role="passage")
+            return Encoded(detailed.vectors, int(detailed.truncated.sum()))
+        return Encoded(encoder.encode_passages(texts), 0)
+
+    def _load(self) -> Encoder:
+        from sbert_retriever.encoder.bi_encoder import BiEncoder
+
+        if self._name is not None:
+            return BiEncoder.load(self._name, device=self._device, dtype=self._dtype)
+        asked = self._contract.model if self._contract is not None else None
+        if asked is None or asked.name is None or asked.pooling is None:
+            name = asked.name if asked is not None else None
+            raise ModelError(
+                f"the collection was built with {name or 'an unknown encoder'}, which cannot be "
+                "loaded by name: open it with model= and that encoder"
+            )
+        encoder = BiEncoder.load(
+            asked.name,
+            device=self._device,
+            dtype=self._dtype,
+            query_prompt=asked.query_prompt,
+            passage_prompt=asked.passage_prompt,
+            max_length=asked.max_length,
+            pooling=asked.pooling,
+            normalize=asked.normalize,
+            truncate_dim=asked.dim,
+        )
+        Contract(model=asked).check(encoder.identity)
+        return encoder
+
+
+def _checked(model: object) -> Encoder:
+    if not isinstance(model, Encoder):
+        raise InputTypeError(
+            f"model is {type(model).__name__}, expected a name, a folder or an Encoder "
+            "(dim, identity, encode_queries, encode_passages)"
+        )
+    return model

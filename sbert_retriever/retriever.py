@@ -1,0 +1,532 @@
+"""`Retriever`: an encoder over a store. The front door of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+import numpy as np
+from qdrant_client import models
+
+from sbert_retriever.errors import CollectionNotFoundError, InputError
+from sbert_retriever.index.connection import Connection, connect
+from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.filters import build_filter
+from sbert_retriever.index.points import Layout, check_id
+from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.store import CollectionFacts, PassageStore, source_is
+from sbert_retriever.ingest.expand import Expand
+from sbert_retriever.ingest.sync import Sync, as_passages
+from sbert_retriever.lazy_encoder import LazyEncoder
+from sbert_retriever.query import (
+    FilterSpec,
+    Search,
+    SearchOptions,
+    nearest,
+    query_text,
+    query_texts,
+    query_vector,
+    searched,
+)
+from sbert_retriever.types import (
+    Encoder,
+    Failure,
+    Hit,
+    IndexReport,
+    Passage,
+    RetrieverInfo,
+    SearchResult,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from qdrant_client import AsyncQdrantClient, QdrantClient
+
+T = TypeVar("T")
+
+
+class Retriever:
+    """Index passages and search them by meaning. Make one with `Retriever.open`.
+
+    Safe to use from many threads. Each method has an asynchronous twin whose name begins with
+    "a": the model and an embedded engine then work in a thread, a server is asked natively.
+
+    Args:
+        store: The collection.
+        encoder: Texts to vectors, loaded when first needed.
+    """
+
+    def __init__(self, store: PassageStore, encoder: LazyEncoder) -> None:
+        self._store = store
+        self._encoder = encoder
+
+    @classmethod
+    def open(
+        cls,
+        location: str | PathLike[str] | None = None,
+        *,
+        model: str | PathLike[str] | Encoder | None = None,
+        collection_name: str = "default",
+        device: str = "auto",
+        dtype: str = "auto",
+        api_key: str | None = None,
+        client: QdrantClient | None = None,
+        async_client: AsyncQdrantClient | None = None,
+        filterable: Mapping[str, str] | None = None,
+        layout: Layout | None = None,
+        timeout_s: int | None = None,
+        prefer_grpc: bool = False,
+    ) -> Self:
+        """Open a collection, or create it.
+
+        Args:
+            location: A folder, ":memory:" (a private temporary folder, removed on close), or a
+                URL.
+            model: A folder, a packaged name, a hub id, or any `Encoder`. None reopens with the
+                model that the collection was built with, loaded at the first text to encode.
+            collection_name: Which collection at that location.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            dtype: "auto", "float32", "bfloat16", "float16".
+            api_key: For a URL; None reads QDRANT_API_KEY.
+            client: Any QdrantClient, used instead of a location and left open by `close`.
+            async_client: Its asynchronous twin; without it, async calls go through a thread.
+            filterable: Metadata fields to index for filtering when the collection is created:
+                {"lang": "keyword", "year": "integer"}.
+            layout: Where the points keep what, for a collection that another program made.
+            timeout_s: Seconds a request to a server may take.
+            prefer_grpc: Talk to a server over gRPC.
+
+        Raises:
+            CollectionNotFoundError: There is no such collection, and no model to create it with.
+            ContractError: It was built with another model.
+            ModelNotFoundError: Nothing holds a model of that name.
+            StoreLockedError: Another process holds the folder.
+        """
+        encoder = LazyEncoder(model, device=device, dtype=dtype)
+        connection = connect(
+            location,
+            client=client,
+            async_client=async_client,
+            api_key=api_key,
+            timeout_s=timeout_s,
+            prefer_grpc=prefer_grpc,
+        )
+        try:
+            store = PassageStore(connection, collection_name, layout)
+            facts = connection.run(_facts(store))
+            if facts is None:
+                _create(connection, store, encoder, filterable or {})
+            else:
+                _settle_contract(store, encoder, facts)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(store, encoder)
+
+    # Searching --------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        filter: FilterSpec | None = None,
+        score_threshold: float | None = None,
+        expand: Expand | None = None,
+        window: int = 1,
+        exact: bool = False,
+        ef: int | None = None,
+    ) -> list[Hit]:
+        """The k passages nearest in meaning, best first.
+
+        Args:
+            query: A question, or any text.
+            k: How many.
+            filter: On metadata: {"lang": "en", "year": {"gte": 2020}}; or a models.Filter.
+            score_threshold: Hits below this score (on the hit's score_kind) are left out.
+            expand: "neighbours" or "parent": hand out the text around each chunk.
+            window: Chunks on each side, for "neighbours".
+            exact: Compare with every vector instead of walking the HNSW graph.
+            ef: Width of the walk; more is more exact and slower. None is the engine's own.
+
+        Raises:
+            InputError: k below 1, an unusable filter, threshold or ef.
+            InputTypeError: The query is no string.
+        """
+        return self.search_detailed(
+            query,
+            k,
+            filter=filter,
+            score_threshold=score_threshold,
+            expand=expand,
+            window=window,
+            exact=exact,
+            ef=ef,
+        ).hits
+
+    async def asearch(self, query: str, k: int = 10, **options: Unpack[SearchOptions]) -> list[Hit]:
+        """`search` for an event loop."""
+        return (await self.asearch_detailed(query, k, **options)).hits
+
+    def search_detailed(
+        self, query: str, k: int = 10, **options: Unpack[SearchOptions]
+    ) -> SearchResult:
+        """`search`, with the milliseconds of each stage."""
+        return self._run(self._searched([query_text(query)], Search(k=k, **options)))[0]
+
+    async def asearch_detailed(
+        self, query: str, k: int = 10, **options: Unpack[SearchOptions]
+    ) -> SearchResult:
+        """`search_detailed` for an event loop."""
+        return (await self._arun(self._searched([query_text(query)], Search(k=k, **options))))[0]
+
+    def search_batch(
+        self, queries: Iterable[str], k: int = 10, **options: Unpack[SearchOptions]
+    ) -> list[list[Hit]]:
+        """`search` for many queries, encoded and answered together, in their order."""
+        found = self._run(self._searched(query_texts(queries), Search(k=k, **options)))
+        return [result.hits for result in found]
+
+    async def asearch_batch(
+        self, queries: Iterable[str], k: int = 10, **options: Unpack[SearchOptions]
+    ) -> list[list[Hit]]:
+        """`search_batch` for an event loop."""
+        found = await self._arun(self._searched(query_texts(queries), Search(k=k, **options)))
+        return [result.hits for result in found]
+
+    def search_by_vector(
+        self, vector: ArrayLike, k: int = 10, **options: Unpack[SearchOptions]
+    ) -> list[Hit]:
+        """The k passages nearest to a vector (dim,), with the options of `search`.
+
+        Raises:
+            InputError: The vector has another shape, or NaN, infinity, or nothing but zeros.
+        """
+        return self._run(self._by_vector(vector, Search(k=k, **options)))
+
+    async def asearch_by_vector(
+        self, vector: ArrayLike, k: int = 10, **options: Unpack[SearchOptions]
+    ) -> list[Hit]:
+        """`search_by_vector` for an event loop."""
+        return await self._arun(self._by_vector(vector, Search(k=k, **options)))
+
+    def similar(self, id: str, k: int = 10, **options: Unpack[SearchOptions]) -> list[Hit]:
+        """The k passages nearest to one that is in the collection, itself left out.
+
+        Raises:
+            InputError: No passage has that id.
+        """
+        return self._run(self._similar(id, Search(k=k, **options)))
+
+    async def asimilar(self, id: str, k: int = 10, **options: Unpack[SearchOptions]) -> list[Hit]:
+        """`similar` for an event loop."""
+        return await self._arun(self._similar(id, Search(k=k, **options)))
+
+    # Reading ----------------------------------------------------------------------------
+
+    def get(self, ids: Iterable[str]) -> list[Passage]:
+        """Passages by id, in the order asked for; missing ones are left out."""
+        return self._run(self._store.get(_ids(ids)))
+
+    async def aget(self, ids: Iterable[str]) -> list[Passage]:
+        """`get` for an event loop."""
+        return await self._arun(self._store.get(_ids(ids)))
+
+    def scroll(
+        self,
+        *,
+        filter: FilterSpec | None = None,
+        limit: int = 100,
+        offset: str | int | None = None,
+    ) -> tuple[list[Passage], str | int | None]:
+        """A page of passages, in no order of meaning, and the offset of the next page.
+
+        Args:
+            filter: As in `search`.
+            limit: Passages a page.
+            offset: What the call before returned; None begins.
+        """
+        return self._run(self._scrolled(filter, limit, offset))
+
+    async def ascroll(
+        self,
+        *,
+        filter: FilterSpec | None = None,
+        limit: int = 100,
+        offset: str | int | None = None,
+    ) -> tuple[list[Passage], str | int | None]:
+        """`scroll` for an event loop."""
+        return await self._arun(self._scrolled(filter, limit, offset))
+
+    def count(self, filter: FilterSpec | None = None) -> int:
+        """How many passages there are, or match a filter."""
+        return self._run(self._store.count(self._condition(filter)))
+
+    async def acount(self, filter: FilterSpec | None = None) -> int:
+        """`count` for an event loop."""
+        return await self._arun(self._store.count(self._condition(filter)))
+
+    def info(self) -> RetrieverInfo:
+        """What is known of the collection; loads no model."""
+        return self._info_of(self._run(self._store.facts()))
+
+    async def ainfo(self) -> RetrieverInfo:
+        """`info` for an event loop."""
+        return self._info_of(await self._arun(self._store.facts()))
+
+    # Writing ----------------------------------------------------------------------------
+
+    def index(
+        self,
+        passages: Iterable[Passage],
+        *,
+        prune: bool = False,
+        dry_run: bool = False,
+        strict: bool = False,
+        on_progress: Callable[[IndexReport], None] | None = None,
+        sources: Iterable[str] = (),
+        failures: list[Failure] | None = None,
+    ) -> IndexReport:
+        """Bring the collection in line with passages; only what changed is encoded and written.
+
+        It can be killed and run again: what the first run wrote is not done twice.
+
+        Args:
+            passages: Any iterable, drawn in windows, so that it may be larger than memory.
+            prune: Delete passages of the sources seen in this call whose ids were not in it.
+            dry_run: Count what would be done; encode and write nothing.
+            strict: Raise at the first passage that cannot go in, instead of reporting it.
+            on_progress: Called with the report so far, after each window.
+            sources: Sources that count as seen though no passage may carry them (emptied files);
+                read after the last passage is drawn.
+            failures: A list of failures that the caller goes on filling while passages are drawn.
+
+        Raises:
+            InputTypeError: Not an iterable of Passage.
+            StoreUnavailableError: The server gave up; with the ids that are in and those that
+                are not.
+        """
+        sync = self._sync(dry_run, strict, on_progress, failures)
+        return self._run(sync.run(as_passages(passages), prune=prune, sources=sources))
+
+    async def aindex(
+        self,
+        passages: Iterable[Passage],
+        *,
+        prune: bool = False,
+        dry_run: bool = False,
+        strict: bool = False,
+        on_progress: Callable[[IndexReport], None] | None = None,
+        sources: Iterable[str] = (),
+        failures: list[Failure] | None = None,
+    ) -> IndexReport:
+        """`index` for an event loop."""
+        sync = self._sync(dry_run, strict, on_progress, failures)
+        return await self._arun(sync.run(as_passages(passages), prune=prune, sources=sources))
+
+    def delete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: FilterSpec | None = None,
+        source: str | None = None,
+    ) -> int:
+        """Delete passages by id, by filter or by source; how many were there.
+
+        Raises:
+            InputError: None or several of the three are given, or the filter has no condition.
+        """
+        return self._run(self._deleted(ids, filter, source))
+
+    async def adelete(
+        self,
+        ids: Iterable[str] | None = None,
+        *,
+        filter: FilterSpec | None = None,
+        source: str | None = None,
+    ) -> int:
+        """`delete` for an event loop."""
+        return await self._arun(self._deleted(ids, filter, source))
+
+    def delete_all(self) -> int:
+        """Delete every passage, keeping the collection; how many there were."""
+        return self._run(self._emptied())
+
+    async def adelete_all(self) -> int:
+        """`delete_all` for an event loop."""
+        return await self._arun(self._emptied())
+
+    # Life -------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder; loads it."""
+        return self._encoder.get()
+
+    @property
+    def store(self) -> PassageStore:
+        """The collection, for what the retriever has no method for."""
+        return self._store
+
+    def close(self) -> None:
+        """Flush and let go of the location; a client that was handed in stays open."""
+        self._store.connection.close()
+
+    async def aclose(self) -> None:
+        """`close`, with the asynchronous client that this retriever opened."""
+        await self._store.connection.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    # Inside -----------------------------------------------------------------------------
+
+    def _run(self, steps: Steps[T]) -> T:
+        return self._store.connection.run(steps)
+
+    async def _arun(self, steps: Steps[T]) -> T:
+        return await self._store.connection.arun(steps)
+
+    def _condition(self, spec: FilterSpec | None) -> models.Filter | None:
+        return build_filter(spec, metadata_key=self._store.layout.metadata_key)
+
+    def _searched(self, queries: list[str], asked: Search) -> Steps[list[SearchResult]]:
+        return searched(self._store, self._encoder, queries, asked)
+
+    def _by_vector(self, vector: ArrayLike, asked: Search) -> Steps[list[Hit]]:
+        facts = yield from self._store.facts()
+        row = query_vector(vector, facts.dim, store=self._store)
+        found = yield from nearest(self._store, row, self._condition(asked.filter), asked)
+        return found[0]
+
+    def _similar(self, passage_id: str, asked: Search) -> Steps[list[Hit]]:
+        vector = yield from self._store.vector(check_id(passage_id))
+        if vector is None:
+            raise InputError(f"no passage has the id {passage_id[:80]!r}")
+        one_more = Search(**{**vars(asked), "k": asked.k + 1})
+        row = np.asarray(vector, dtype=np.float32)[None]
+        found = yield from nearest(self._store, row, self._condition(asked.filter), one_more)
+        return [hit for hit in found[0] if hit.id != passage_id][: asked.k]
+
+    def _scrolled(
+        self, spec: FilterSpec | None, limit: int, offset: str | int | None
+    ) -> Steps[tuple[list[Passage], str | int | None]]:
+        condition = self._condition(spec)
+        page, following = yield from self._store.scroll(
+            condition=condition, limit=Search(k=limit).k, offset=offset
+        )
+        return [passage for passage, _ in page], following
+
+    def _sync(
+        self,
+        dry_run: bool,
+        strict: bool,
+        on_progress: Callable[[IndexReport], None] | None,
+        failures: list[Failure] | None,
+    ) -> Sync:
+        return Sync(
+            self._store,
+            self._encoder.encode_passages,
+            dry_run=dry_run,
+            strict=strict,
+            on_progress=on_progress,
+            failures=failures,
+        )
+
+    def _deleted(
+        self, ids: Iterable[str] | None, spec: FilterSpec | None, source: str | None
+    ) -> Steps[int]:
+        if sum(value is not None for value in (ids, spec, source)) != 1:
+            raise InputError(
+                "give one of ids, filter or source (to delete everything: delete_all())"
+            )
+        if ids is not None:
+            deleted = yield from self._store.delete_ids(_ids(ids))
+        else:
+            condition = source_is(source) if source is not None else self._condition(spec)
+            deleted = yield from self._store.delete_where(condition or models.Filter())
+        yield from self._store.settle()
+        return deleted
+
+    def _emptied(self) -> Steps[int]:
+        deleted = yield from self._store.delete_all()
+        yield from self._store.settle()
+        return deleted
+
+    def _info_of(self, facts: CollectionFacts) -> RetrieverInfo:
+        identity = facts.contract.model if facts.contract is not None else None
+        return RetrieverInfo(
+            location=self._store.connection.location,
+            collection_name=self._store.collection_name,
+            engine=self._store.connection.engine,
+            count=facts.count,
+            indexed=facts.indexed,
+            dim=facts.dim,
+            score_kind=facts.score_kind,
+            model=identity.name if identity is not None else None,
+            identity=identity,
+            filterable=facts.filterable,
+        )
+
+
+def _ids(ids: Iterable[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise InputError(f"ids is the single string {ids[:80]!r}: put it into a list")
+    return [check_id(i) for i in ids]
+
+
+def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
+    if not (yield from store.exists()):
+        return None
+    return (yield from store.facts())
+
+
+def _create(
+    connection: Connection, store: PassageStore, encoder: LazyEncoder, filterable: Mapping[str, str]
+) -> None:
+    if not encoder.given:
+        raise CollectionNotFoundError(
+            f"there is no collection {store.collection_name!r} at {connection.location}: index "
+            "something first, or give model= to create it"
+        )
+    contract = Contract(model=encoder.identity, filterable=dict(filterable))
+    connection.run(store.create(contract))
+    encoder.bind(contract)
+
+
+def _settle_contract(store: PassageStore, encoder: LazyEncoder, facts: CollectionFacts) -> None:
+    if facts.contract is not None:
+        encoder.bind(facts.contract)
+        return
+    if not encoder.given:
+        raise InputError(
+            f"collection {store.collection_name!r} was made by another program and names no model: "
+            "give model= with the encoder that made its vectors"
+        )
+    dim: Any = encoder.identity.dim
+    if dim != facts.dim:
+        raise InputError(
+            f"the encoder's vectors have {dim} dimensions, those of collection "
+            f"{store.collection_name!r} have {facts.dim}: give the encoder that made them"
+        )
