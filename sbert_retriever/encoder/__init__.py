@@ -1,0 +1,1 @@
+"""Texts to vectors: find a checkpoint, read it, batch by tokens, run it, pool."""

@@ -1,0 +1,67 @@
+"""Token ids to hidden states: BERT through our own forward pass, all else through transformers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from sbert_retriever.encoder.bert import BertBackbone, runs_here
+from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.weights import load_state
+from sbert_retriever.errors import ModelFormatError
+
+
+class Backbone(Protocol):
+    """What turns token ids into hidden states."""
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Hidden states (batch, length, width) of token ids (batch, length) int64.
+
+        Args:
+            input_ids: Token ids, padded on the right.
+            attention_mask: (batch, length) bool, True where a token counts; None where all do.
+        """
+
+
+def load_backbone(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> Backbone:
+    """Read the weights of a checkpoint's transformer.
+
+    Raises:
+        ModelFormatError: They cannot be read, or are of an architecture unknown here.
+    """
+    if runs_here(checkpoint.config):
+        state = load_state(checkpoint.transformer)
+        return BertBackbone(checkpoint.config, state, device=device, dtype=dtype)
+    return AutoBackbone(checkpoint, device=device, dtype=dtype)
+
+
+class AutoBackbone:
+    """Any architecture that transformers knows.
+
+    Args:
+        checkpoint: Whose transformer to load.
+        device: Where it runs.
+        dtype: In which floating type.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> None:
+        from transformers import AutoModel
+
+        try:
+            model = AutoModel.from_pretrained(
+                checkpoint.transformer, dtype=dtype, trust_remote_code=False, local_files_only=True
+            )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelFormatError(
+                f"transformers cannot load {checkpoint.transformer}: {reason}"
+            ) from error
+        self._model = model.to(device).eval()
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Hidden states (batch, length, width)."""
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
+        hidden: Tensor = self._model(input_ids=input_ids, attention_mask=mask).last_hidden_state
+        return hidden

@@ -1,0 +1,184 @@
+"""A lean BERT forward pass for inference (Devlin et al. 2019): query, key and value in one product.
+
+Measured against transformers' BertModel on two cores: see docs of `BertBackbone`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own customary name
+from torch import Tensor
+
+from sbert_retriever.errors import ModelFormatError
+
+Norm = tuple[Tensor, Tensor]
+"""Scale and shift of a layer norm, (width,) each."""
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
+
+
+@dataclass(frozen=True)
+class Linear:
+    """An affine map.
+
+    Args:
+        weight: (out, in).
+        bias: (out,).
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map (..., in) to (..., out)."""
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class BertLayer:
+    """One layer's weights.
+
+    Args:
+        qkv: Query, key and value in one.
+        out: After the attention.
+        up: Into the inner width.
+        down: Out of it.
+        norm1: After the attention.
+        norm2: After the feed-forward part.
+    """
+
+    qkv: Linear
+    out: Linear
+    up: Linear
+    down: Linear
+    norm1: Norm
+    norm2: Norm
+
+
+class BertBackbone:
+    """Token ids to hidden states, as transformers' BertModel without its pooler.
+
+    Args:
+        config: BERT's config.json.
+        state: Its state dict, with or without the prefix "bert.".
+        device: Where it runs.
+        dtype: In which floating type.
+
+    Raises:
+        ModelFormatError: A tensor is missing or has another shape than the config says.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        state: Mapping[str, Tensor],
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        read = _Reader(state, device=device, dtype=dtype)
+        self._words = read("embeddings.word_embeddings.weight")
+        positions = read.exact("embeddings.position_embeddings.weight")
+        types = read.exact("embeddings.token_type_embeddings.weight")
+        # Summed in float32 and rounded once; a bi-encoder's text is all of type 0.
+        self._places = (positions + types[0]).to(dtype)
+        self._norm = read.norm("embeddings.LayerNorm")
+        self._layers = [_layer(read, i) for i in range(int(config["num_hidden_layers"]))]
+        self._heads = int(config["num_attention_heads"])
+        self._eps = float(config.get("layer_norm_eps", 1e-12))
+        self._activation = ACTIVATIONS[config.get("hidden_act", "gelu")]
+
+    def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Hidden states (batch, length, width) of token ids (batch, length) int64.
+
+        Args:
+            input_ids: Token ids, padded on the right.
+            attention_mask: (batch, length) bool, True where a token counts; None where all do.
+        """
+        x = F.embedding(input_ids, self._words) + self._places[: input_ids.shape[1]]
+        x = self._normed(x, self._norm)
+        mask = None if attention_mask is None else attention_mask[:, None, None, :]
+        for layer in self._layers:
+            x = self._normed(x + layer.out(self._attend(layer.qkv(x), mask)), layer.norm1)
+            x = self._normed(x + layer.down(self._activation(layer.up(x))), layer.norm2)
+        return x
+
+    def _attend(self, qkv: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention of (batch, length, 3 * width): (batch, length, width)."""
+        batch, length, _ = qkv.shape
+        q, k, v = qkv.view(batch, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return mixed.transpose(1, 2).reshape(batch, length, -1)
+
+    def _normed(self, x: Tensor, norm: Norm) -> Tensor:
+        return F.layer_norm(x, norm[0].shape, *norm, self._eps)
+
+
+def runs_here(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration is the BERT of this module."""
+    return (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act", "gelu") in ACTIVATIONS
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and not config.get("is_decoder", False)
+    )
+
+
+def _layer(read: _Reader, number: int) -> BertLayer:
+    at = f"encoder.layer.{number}."
+    return BertLayer(
+        qkv=read.linear(*(f"{at}attention.self.{part}" for part in ("query", "key", "value"))),
+        out=read.linear(f"{at}attention.output.dense"),
+        up=read.linear(f"{at}intermediate.dense"),
+        down=read.linear(f"{at}output.dense"),
+        norm1=read.norm(f"{at}attention.output.LayerNorm"),
+        norm2=read.norm(f"{at}output.LayerNorm"),
+    )
+
+
+class _Reader:
+    """Tensors by name, whatever prefix the checkpoint puts before them."""
+
+    def __init__(
+        self, state: Mapping[str, Tensor], *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self._state = {_modern(name): tensor for name, tensor in state.items()}
+        self._device, self._dtype = device, dtype
+
+    def exact(self, name: str) -> Tensor:
+        """A tensor in float32."""
+        if name not in self._state:
+            raise ModelFormatError(
+                f"the weights hold no {name}, which a BERT of this configuration has"
+            )
+        return self._state[name].to(self._device, torch.float32)
+
+    def __call__(self, name: str) -> Tensor:
+        return self.exact(name).to(self._dtype)
+
+    def linear(self, *names: str) -> Linear:
+        """One affine map, or several stacked."""
+        weight = torch.cat([self(f"{name}.weight") for name in names])
+        return Linear(weight, torch.cat([self(f"{name}.bias") for name in names]))
+
+    def norm(self, name: str) -> Norm:
+        """Scale and shift of a layer norm."""
+        return self(f"{name}.weight"), self(f"{name}.bias")
+
+
+def _modern(name: str) -> str:
+    """A tensor's name without the prefix, and in today's spelling."""
+    name = name.removeprefix("bert.")
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+        "LayerNorm.beta", "LayerNorm.bias"
+    )

@@ -1,0 +1,394 @@
+"""The bi-encoder: each text through the model once, to one vector."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
+from sbert_retriever.encoder.backbone import Backbone, load_backbone
+from sbert_retriever.encoder.batching import token_batches
+from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.head import Head, load_head
+from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.progress import progress_bar
+from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.texts import checked, windows
+from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
+from sbert_retriever.encoder.weights import fingerprint, weight_files
+from sbert_retriever.errors import InputError, ModelError, TextTooLongError, TruncationWarning
+from sbert_retriever.types import ModelIdentity, OnTruncate, Role
+
+if TYPE_CHECKING:
+    from sbert_retriever.types import Vectors
+
+# Tokens in a batch and tokens from which a batch ends where the length changes, by device.
+_BATCH_TOKENS = {"cpu": (2048, 1024), "cuda": (65536, 32768), "mps": (16384, 8192)}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Vectors, and how long the texts were.
+
+    Args:
+        vectors: float32 (n, dim).
+        token_counts: Tokens of each text before truncation, special ones and the prompt's
+            included: int64 (n,).
+        truncated: Which texts were cut: bool (n,).
+    """
+
+    vectors: Vectors
+    token_counts: npt.NDArray[np.int64]
+    truncated: npt.NDArray[np.bool_]
+
+
+class BiEncoder:
+    """A Sentence-BERT model that turns texts into vectors. Made by `load`.
+
+    One instance may be used from many threads. Weights are read at the first use, once.
+
+    Args:
+        checkpoint: What to run.
+        name: As it was asked for.
+        device: Where it runs.
+        dtype: In which floating type; vectors leave as float32.
+        prompts: What is put before each text, by role.
+        truncate_dim: How many of the first dimensions are kept; None keeps all.
+        on_truncate: What happens to a text longer than `max_length`.
+        batch_tokens: Tokens in a batch, padding included; None is what was measured to be best.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        prompts: dict[Role, str],
+        truncate_dim: int | None = None,
+        on_truncate: OnTruncate = "warn",
+        batch_tokens: int | None = None,
+    ) -> None:
+        weight_files(checkpoint.transformer)
+        self.name = name
+        self._checkpoint = checkpoint
+        self._device, self._dtype = device, dtype
+        self._prompts = prompts
+        self._truncate_dim = truncate_dim
+        self._on_truncate = _known(on_truncate)
+        default_tokens, self._full_tokens = _BATCH_TOKENS[device.type]
+        self._batch_tokens = batch_tokens or default_tokens
+        self._width = output_width(checkpoint)
+        self._tokenizer = load_tokenizer(
+            checkpoint.transformer,
+            checkpoint.config,
+            max_length=checkpoint.max_length,
+            lowercase=checkpoint.lowercase,
+        )
+        self._lock = threading.Lock()
+        self._model: tuple[Backbone, Head] | None = None
+
+    @classmethod
+    def load(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        token: str | None = None,
+        local_files_only: bool | None = None,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        max_length: int | None = None,
+        truncate_dim: int | None = None,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        on_truncate: OnTruncate = "warn",
+        batch_tokens: int | None = None,
+    ) -> BiEncoder:
+        """Load a model by name.
+
+        Args:
+            name: A folder, the name of a packaged model, or a hub id, looked for in this order.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16".
+            revision: A branch, tag or commit of the hub.
+            cache_dir: The hub's cache.
+            token: For private repositories of the hub.
+            local_files_only: True never asks the network; None asks HF_HUB_OFFLINE.
+            query_prompt: Put before each query; None takes the model's own.
+            passage_prompt: Put before each passage; None takes the model's own.
+            max_length: Tokens a text may have, special ones included; None takes the model's.
+            truncate_dim: Keep this many of the first dimensions (Matryoshka).
+            pooling: "mean", "max", "cls", "mean_sqrt_len", "weighted_mean", "last_token", or
+                several joined by "+"; None takes the model's.
+            normalize: Whether vectors leave with length 1; None takes the model's.
+            on_truncate: For a text longer than `max_length`: "warn" once a call, "error" before
+                anything is computed, or "ignore".
+            batch_tokens: Tokens in a batch, padding included; None suits the device.
+
+        Raises:
+            ModelNotFoundError: Nothing answers to the name; the message lists where was looked.
+            ModelFormatError: The files are there and cannot be used.
+            DeviceError: The device is not on this machine.
+            MissingExtraError: The weights are ONNX, and onnx is not installed.
+            InputError: An argument is out of range.
+        """
+        chosen = choose_device(device)
+        floating = choose_dtype(dtype, chosen)
+        hub = HubOptions(
+            revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
+        )
+        found = locate(name, hub)
+        wanted = Adjustments(
+            max_length=max_length, truncate_dim=truncate_dim, pooling=pooling, normalize=normalize
+        )
+        checkpoint = adjusted(read_checkpoint(found.folder, found.packaged), wanted)
+        return cls(
+            checkpoint,
+            name=found.name,
+            device=chosen,
+            dtype=floating,
+            prompts={
+                "query": checkpoint.prompt("query") if query_prompt is None else query_prompt,
+                "passage": (
+                    checkpoint.prompt("passage") if passage_prompt is None else passage_prompt
+                ),
+            },
+            truncate_dim=truncate_dim,
+            on_truncate=on_truncate,
+            batch_tokens=batch_tokens,
+        )
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return self._truncate_dim or self._width
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens a text may have, special ones and the prompt's included; None is without limit."""
+        return self._checkpoint.max_length
+
+    @property
+    def device(self) -> str:
+        """Where it runs: "cpu", "cuda:0", "mps"."""
+        return str(self._device)
+
+    @property
+    def dtype(self) -> str:
+        """The floating type it computes in: "float32", "bfloat16", "float16"."""
+        return str(self._dtype).removeprefix("torch.")
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        """What a collection remembers of this encoder."""
+        return ModelIdentity(
+            name=self.name,
+            dim=self.dim,
+            similarity=self._checkpoint.similarity,
+            max_length=self.max_length,
+            pooling="+".join(self._checkpoint.pooling),
+            normalize=self._checkpoint.normalize,
+            query_prompt=self._prompts["query"],
+            passage_prompt=self._prompts["passage"],
+            weights=fingerprint(self._checkpoint),
+            precision=self._checkpoint.precision,
+        )
+
+    def encode_queries(
+        self,
+        texts: Iterable[str],
+        *,
+        show_progress: bool = False,
+        on_truncate: OnTruncate | None = None,
+    ) -> Vectors:
+        """Encode questions.
+
+        Args:
+            texts: Any iterable of str; a list is checked whole before anything is computed, an
+                iterator as it is read.
+            show_progress: Whether a progress bar goes to stderr.
+            on_truncate: "warn", "error" or "ignore" for this call.
+
+        Returns:
+            float32 (n, dim), in the order of the texts; no texts give (0, dim).
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+            TextTooLongError: `on_truncate` is "error" and a text is longer than `max_length`.
+            ModelError: A vector is not finite; the message names its position.
+        """
+        return self._vectors(texts, "query", show_progress=show_progress, on_truncate=on_truncate)
+
+    def encode_passages(
+        self,
+        texts: Iterable[str],
+        *,
+        show_progress: bool = False,
+        on_truncate: OnTruncate | None = None,
+    ) -> Vectors:
+        """Encode passages; arguments, result and errors are those of `encode_queries`."""
+        return self._vectors(texts, "passage", show_progress=show_progress, on_truncate=on_truncate)
+
+    def encode_detailed(
+        self, texts: Iterable[str], *, role: Role, show_progress: bool = False
+    ) -> Encoding:
+        """Encode texts of a role, with their lengths. Never warns of truncation.
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+            ModelError: A vector is not finite; the message names its position.
+        """
+        parts = list(self._parts(checked(texts), role, show_progress=show_progress))
+        return _joined(parts, self.dim)
+
+    def token_offsets(self, texts: Iterable[str]) -> list[list[tuple[int, int]]]:
+        """Character spans (start, end) of each text's tokens; needs no weights.
+
+        Special tokens have none, and nothing is truncated.
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+        """
+        offsets = self._tokenizer.offsets
+        return [spans for window in windows(checked(texts)) for spans in offsets(window)]
+
+    def _vectors(
+        self,
+        texts: Iterable[str],
+        role: Role,
+        *,
+        show_progress: bool,
+        on_truncate: OnTruncate | None,
+    ) -> Vectors:
+        policy = self._on_truncate if on_truncate is None else _known(on_truncate)
+        texts = checked(texts)
+        if policy == "error" and isinstance(texts, list | tuple):
+            for window in windows(texts):
+                self._tokens(window, role, refuse_long=True)
+        parts = self._parts(texts, role, show_progress=show_progress, refuse_long=policy == "error")
+        encoding = _joined(list(parts), self.dim)
+        if policy == "warn" and encoding.truncated.any():
+            warnings.warn(self._too_long(encoding.token_counts), TruncationWarning, stacklevel=3)
+        return encoding.vectors
+
+    def _parts(
+        self,
+        texts: Iterable[str],
+        role: Role,
+        *,
+        show_progress: bool,
+        refuse_long: bool = False,
+    ) -> Iterator[Encoding]:
+        """Encode window by window, so that only one window's tokens are held at a time."""
+        total = len(texts) if isinstance(texts, Sized) else None
+        done = 0
+        with progress_bar("Encoding", total=total, shown=show_progress) as advance:
+            for window in windows(texts):
+                tokens = self._tokens(window, role, refuse_long=refuse_long)
+                vectors = self._encode(tokens, role, advance)
+                _check_finite(vectors, window, start=done, dtype=self.dtype)
+                done += len(window)
+                yield Encoding(vectors, tokens.counts, self._is_long(tokens.counts))
+
+    def _tokens(self, texts: list[str], role: Role, *, refuse_long: bool) -> Tokens:
+        tokens = self._tokenizer.encode(texts, prompt=self._prompts[role])
+        if refuse_long and self._is_long(tokens.counts).any():
+            raise TextTooLongError(
+                f"{self._too_long(tokens.counts)}; split it, or pass on_truncate='warn'"
+            )
+        return tokens
+
+    def _encode(self, tokens: Tokens, role: Role, advance: Callable[[int], None]) -> Vectors:
+        """Vectors (n, dim) of the texts of one window."""
+        backbone, head = self._loaded()
+        skipped = self._skipped_tokens(role)
+        vectors = np.empty((len(tokens.ids), self.dim), dtype=np.float32)
+        batches = token_batches(
+            tokens.ids, max_tokens=self._batch_tokens, full_tokens=self._full_tokens
+        )
+        with torch.inference_mode():
+            for batch in batches:
+                ids, mask = batch.padded(self._tokenizer.pad_id, device=self._device)
+                pooled = head(backbone(ids, mask), _without_prompt(ids, mask, skipped))
+                vectors[list(batch.rows)] = pooled.cpu().numpy()
+                advance(len(batch.rows))
+        return vectors
+
+    def _loaded(self) -> tuple[Backbone, Head]:
+        """The model, read from disk by the first thread that asks."""
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    self._model = (
+                        load_backbone(self._checkpoint, device=self._device, dtype=self._dtype),
+                        load_head(
+                            self._checkpoint, truncate_dim=self._truncate_dim, device=self._device
+                        ),
+                    )
+        return self._model
+
+    def _skipped_tokens(self, role: Role) -> int:
+        """Tokens at the start of a text that take no part in pooling."""
+        if self._checkpoint.include_prompt:
+            return 0
+        return self._tokenizer.prompt_length(self._prompts[role])
+
+    def _is_long(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        limit = self.max_length
+        return np.zeros(len(counts), dtype=bool) if limit is None else counts > limit
+
+    def _too_long(self, counts: npt.NDArray[np.int64]) -> str:
+        cut = int(self._is_long(counts).sum())
+        return (
+            f"{cut} of {len(counts)} texts are longer than the {self.max_length} tokens that "
+            f"{self.name} reads (the longest: {counts.max()} tokens); the rest of each is not seen"
+        )
+
+
+def _known(policy: str) -> OnTruncate:
+    if policy not in ("warn", "error", "ignore"):
+        raise InputError(f"on_truncate={policy!r}, expected 'warn', 'error' or 'ignore'")
+    return policy
+
+
+def _joined(parts: list[Encoding], dim: int) -> Encoding:
+    if len(parts) == 1:
+        return parts[0]
+    empty = Encoding(np.empty((0, dim), np.float32), np.empty(0, np.int64), np.empty(0, np.bool_))
+    columns = zip(*((p.vectors, p.token_counts, p.truncated) for p in (empty, *parts)), strict=True)
+    vectors, counts, truncated = (np.concatenate(column) for column in columns)
+    return Encoding(vectors, counts, truncated)
+
+
+def _without_prompt(ids: Tensor, mask: Tensor | None, skipped: int) -> Tensor | None:
+    """The mask (batch, length) for pooling, with the prompt's tokens left out."""
+    if not skipped:
+        return mask
+    counts = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.clone()
+    counts[:, :skipped] = False
+    return counts
+
+
+def _check_finite(vectors: Vectors, texts: list[str], *, start: int, dtype: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ModelError(
+            f"the vector of texts[{start + bad[0]}] ({texts[bad[0]][:40]!r}) is not finite, and "
+            f"{len(bad) - 1} more: the model overflows in {dtype} or its weights are damaged; "
+            "try dtype='float32'"
+        )

@@ -1,0 +1,109 @@
+"""Read tensors from disk: safetensors, or torch files of tensors only. Never a plain pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.json_files import read_json
+from sbert_retriever.encoder.onnx_weights import load_onnx_bert, onnx_file
+from sbert_retriever.errors import ModelFormatError
+
+_STEMS = ("model.safetensors", "pytorch_model.bin")
+_BLOCK = 64 * 1024
+_BLOCKS = 64
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that hold a folder's weights: one file, its shards, or an ONNX export.
+
+    Raises:
+        ModelFormatError: There are none.
+    """
+    for stem in _STEMS:
+        if (folder / stem).is_file():
+            return [folder / stem]
+        shards = read_json(folder / f"{stem}.index.json").get("weight_map", {})
+        if shards:
+            return [folder / Path(name).name for name in sorted(set(shards.values()))]
+    exported = onnx_file(folder)
+    if exported is not None:
+        return [exported]
+    raise ModelFormatError(
+        f"{folder} has no weights: expected model.safetensors, pytorch_model.bin or model.onnx"
+    )
+
+
+def load_state(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a folder by name.
+
+    Raises:
+        ModelFormatError: A file is missing, damaged, or holds more than tensors.
+    """
+    files = weight_files(folder)
+    if files[0].suffix == ".onnx":
+        return load_onnx_bert(folder)[1]
+    state: dict[str, Tensor] = {}
+    for path in files:
+        state.update(_load_file(path))
+    return state
+
+
+def _load_file(path: Path) -> dict[str, Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, SafetensorError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelFormatError(
+            f"{path} cannot be read as tensors only ({reason}): save the model as safetensors"
+        ) from error
+    return {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
+
+
+def fingerprint(checkpoint: Checkpoint) -> str:
+    """A short hash that tells two sets of weights apart, in constant time.
+
+    It covers the size of each weights file and 64 blocks of 64 KiB spread evenly over it, for
+    the transformer and for each Dense layer after it, and the modules after the transformer
+    (pooling, Dense layers, Normalize). Training changes every weight, so that a sample shows it;
+    a hand-made change of a few bytes between the blocks would not be seen.
+    """
+    digest = hashlib.sha256()
+    for path in weight_files(checkpoint.transformer):
+        _add_file(digest.update, path)
+    digest.update(repr((checkpoint.pooling, checkpoint.include_prompt)).encode())
+    for dense in checkpoint.denses:
+        digest.update(repr((dense.in_features, dense.out_features, dense.activation)).encode())
+        for path in weight_files(dense.folder):
+            _add_file(digest.update, path)
+    digest.update(repr(checkpoint.normalize).encode())
+    return digest.hexdigest()[:16]
+
+
+def _add_file(update: Callable[[bytes], object], path: Path) -> None:
+    try:
+        size = path.stat().st_size
+        update(str(size).encode())
+        with path.open("rb") as file:
+            for start in _block_starts(size):
+                file.seek(start)
+                update(file.read(_BLOCK))
+    except OSError as error:
+        raise ModelFormatError(f"the weights {path} cannot be read: {error}") from error
+
+
+def _block_starts(size: int) -> Iterable[int]:
+    """Where the sampled blocks begin; a small file is covered whole."""
+    if size <= _BLOCK * _BLOCKS:
+        return range(0, size, _BLOCK)
+    return (i * (size - _BLOCK) // (_BLOCKS - 1) for i in range(_BLOCKS))
