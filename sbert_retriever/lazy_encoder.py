@@ -80,13 +80,12 @@ class LazyEncoder:
 
     def encode_passages(self, texts: list[str]) -> Encoded:
         """Passages to vectors (n, dim), with how many were cut."""
-        from sbert_retriever.encoder.bi_encoder import BiEncoder
-
         encoder = self.get()
-        if isinstance(encoder, BiEncoder):
-            detailed = encoder.encode_detailed(texts, role="passage")
-            return Encoded(detailed.vectors, int(detailed.truncated.sum()))
-        return Encoded(encoder.encode_passages(texts), 0)
+        detailed = getattr(encoder, "encode_detailed", None)
+        if detailed is None:
+            return Encoded(encoder.encode_passages(texts), 0)
+        encoding = detailed(texts, role="passage")
+        return Encoded(encoding.vectors, int(encoding.truncated.sum()))
 
     def _load(self) -> Encoder:
         from sbert_retriever.encoder.bi_encoder import BiEncoder

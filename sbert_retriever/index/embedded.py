@@ -22,6 +22,9 @@ from urllib.parse import quote, unquote
 import qdrant_edge as edge
 from qdrant_client import models
 
+# `models` has another class of this name in front of the one that queries return.
+from qdrant_client.http.models import QueryResponse
+
 from sbert_retriever.errors import CollectionNotFoundError, InputError, StoreClosedError, StoreError
 from sbert_retriever.index import edge_convert as convert
 from sbert_retriever.index.edge_shard import DESCRIPTION_FILE, Shard, acquire, release
@@ -213,23 +216,23 @@ class EmbeddedClient:
             operation = edge.UpdateOperation.delete_points(ids)
         return self._update(collection_name, operation)
 
-    def query_points(self, collection_name: str, **request: Any) -> models.QueryResponse:
+    def query_points(self, collection_name: str, **request: Any) -> QueryResponse:
         """Answer one query; the arguments are those of `QdrantClient.query_points`."""
         asked = convert.edge_query_request(**request)
         found = self._shard(collection_name).use(lambda engine: engine.query(asked))
-        return models.QueryResponse.model_construct(
+        return QueryResponse.model_construct(
             points=[convert.scored_point(point) for point in found]
         )
 
     def query_batch_points(
         self, collection_name: str, *, requests: Sequence[models.QueryRequest]
-    ) -> list[models.QueryResponse]:
+    ) -> list[QueryResponse]:
         """Answer many queries in one pass."""
         asked = [convert.edge_query_request_from(request) for request in requests]
         batch = edge.QueryBatchRequest(asked)
         found = self._shard(collection_name).use(lambda engine: engine.query_batch(batch))
         return [
-            models.QueryResponse.model_construct(points=[convert.scored_point(p) for p in points])
+            QueryResponse.model_construct(points=[convert.scored_point(p) for p in points])
             for points in found
         ]
 

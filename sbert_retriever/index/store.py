@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from qdrant_client import models
+from qdrant_client.http.models import QueryResponse
 
 from sbert_retriever.errors import InputError, StoreUnavailableError
 from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, request_slices
@@ -95,7 +96,8 @@ class PassageStore:
 
     def exists(self) -> Steps[bool]:
         """Whether the collection is there."""
-        return (yield self._call("collection_exists"))
+        there: bool = yield self._call("collection_exists")
+        return there
 
     def create(self, contract: Contract) -> Steps[None]:
         """Create the collection with the contract in its metadata."""
@@ -156,7 +158,6 @@ class PassageStore:
         params: models.SearchParams | None = None,
     ) -> Steps[list[list[Hit]]]:
         """The k nearest passages of each row of `vectors` (m, dim), best first."""
-        shared = {"limit": k, "params": params, "with_payload": True}
         using = self.layout.vector_name or None
         rows = vectors.tolist()
         if len(rows) == 1:
@@ -173,7 +174,14 @@ class PassageStore:
         hits: list[list[Hit]] = []
         for part in _parts(rows):
             requests = [
-                models.QueryRequest(query=row, using=using, filter=condition, **shared)
+                models.QueryRequest(
+                    query=row,
+                    using=using,
+                    filter=condition,
+                    limit=k,
+                    params=params,
+                    with_payload=True,
+                )
                 for row in part
             ]
             answers = yield self._call("query_batch_points", requests=requests)
@@ -226,7 +234,8 @@ class PassageStore:
 
     def count(self, condition: models.Filter | None) -> Steps[int]:
         """How many passages match."""
-        return (yield self._call("count", count_filter=condition, exact=True)).count
+        answer: models.CountResult = yield self._call("count", count_filter=condition, exact=True)
+        return answer.count
 
     def has_field(self, key: str) -> Steps[bool]:
         """Whether any point has a value (or an empty one) under a payload key."""
@@ -275,7 +284,8 @@ class PassageStore:
             stored.extend(drafts[n].id for n in chosen)
         return [
             Failure(
-                draft.id, f"takes {size:,} bytes, over the {LARGEST_POINT_BYTES:,} of a request"
+                draft.id,
+                f"takes {size:,} bytes, over the {LARGEST_POINT_BYTES:,} of one request",
             )
             for draft, size in zip(drafts, sizes, strict=True)
             if size > LARGEST_POINT_BYTES
@@ -330,7 +340,7 @@ class PassageStore:
     def _call(self, method: str, **kwargs: Any) -> Any:
         return call(method, collection_name=self.collection_name, **kwargs)
 
-    def _hits(self, answer: models.QueryResponse) -> list[Hit]:
+    def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]
 
     def _point(self, draft: Draft, row: list[float]) -> models.PointStruct:
@@ -355,7 +365,7 @@ class PassageStore:
         return found
 
     def _vector_of(self, record: models.Record) -> npt.NDArray[np.float32] | None:
-        vector = record.vector
+        vector: Any = record.vector
         if isinstance(vector, dict):
             vector = vector.get(self.layout.vector_name)
         return None if vector is None else np.asarray(vector, dtype=np.float32)

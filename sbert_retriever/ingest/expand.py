@@ -57,7 +57,7 @@ def _around(hit: Hit, *, how: Expand, window: int, metadata_key: str) -> models.
         if how == "neighbours"
         else models.FieldCondition(key=field, match=models.MatchValue(value=value))
     )
-    return models.Filter(must=[*(source_is(hit.source).must or []), condition])  # type: ignore[misc]  # must is a list here
+    return models.Filter(must=[source_is(hit.source), condition])
 
 
 def _all(store: PassageStore, condition: models.Filter) -> Steps[list[Passage]]:
