@@ -92,7 +92,7 @@ def exact_copy_needed(value: Any) -> bool:
     about a tenth of all values change in the last place.
 
     Examples:
-        >>> exact_copy_needed({"price": 19.99, "n": 3}), exact_copy_needed([1 / 3])
+        >>> exact_copy_needed({"price": 19.99, "n": 3}), exact_copy_needed([0.1 + 0.2])
         (False, True)
     """
     if isinstance(value, float):
