@@ -207,7 +207,7 @@ def _recommend(query: models.RecommendQuery, using: str | None, limit: int) -> A
 
 def _average(positive: list[Any], negative: list[Any]) -> list[float]:
     """Away from the negatives by as much as the positives are away from them."""
-    if not positive or not all(isinstance(v[0], float) for v in (*positive, *negative)):
+    if not positive or not all(_is_dense(vector) for vector in (*positive, *negative)):
         raise InputError(
             "recommend by the average vector takes dense vectors, one of them positive: "
             "give strategy=BEST_SCORE for others"
@@ -215,6 +215,10 @@ def _average(positive: list[Any], negative: list[Any]) -> list[float]:
     wanted = np.mean(positive, axis=0)
     mean = wanted if not negative else 2 * wanted - np.mean(negative, axis=0)
     return list(mean.tolist())
+
+
+def _is_dense(vector: Any) -> bool:
+    return isinstance(vector, list) and bool(vector) and not isinstance(vector[0], list)
 
 
 def _discover(query: models.DiscoverQuery, using: str | None, limit: int) -> Any:
