@@ -76,6 +76,7 @@ class Retriever:
         async_client: AsyncQdrantClient | None = None,
         filterable: Mapping[str, str] | None = None,
         layout: Layout | None = None,
+        create: bool = True,
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
     ) -> Self:
@@ -95,11 +96,13 @@ class Retriever:
             filterable: Metadata fields to index for filtering when the collection is created:
                 {"lang": "keyword", "year": "integer"}.
             layout: Where the points keep what, for a collection that another program made.
+            create: Whether to create a collection that is not there, when a model is given.
             timeout_s: Seconds a request to a server may take.
             prefer_grpc: Talk to a server over gRPC.
 
         Raises:
-            CollectionNotFoundError: There is no such collection, and no model to create it with.
+            CollectionNotFoundError: There is no such collection, and no model to create it with
+                or no leave to.
             ContractError: It was built with another model.
             ModelNotFoundError: Nothing holds a model of that name.
             StoreLockedError: Another process holds the folder.
@@ -116,6 +119,11 @@ class Retriever:
         try:
             store = PassageStore(connection, collection_name, layout)
             facts = connection.run(_facts(store))
+            if facts is None and not create:
+                raise CollectionNotFoundError(
+                    f"there is no collection {collection_name!r} at {connection.location}: name "
+                    "one that is there"
+                )
             if facts is None:
                 _create(connection, store, encoder, filterable or {})
             else:
@@ -287,6 +295,7 @@ class Retriever:
         strict: bool = False,
         on_progress: Callable[[IndexReport], None] | None = None,
         sources: Iterable[str] = (),
+        spared: Iterable[str] = (),
         failures: list[Failure] | None = None,
     ) -> IndexReport:
         """Bring the collection in line with passages; only what changed is encoded and written.
@@ -301,6 +310,8 @@ class Retriever:
             on_progress: Called with the report so far, after each window.
             sources: Sources that count as seen though no passage may carry them (emptied files);
                 read after the last passage is drawn.
+            spared: Sources that `prune` leaves alone (files read in part); read after the last
+                passage is drawn.
             failures: A list of failures that the caller goes on filling while passages are drawn.
 
         Raises:
@@ -309,7 +320,8 @@ class Retriever:
                 are not.
         """
         sync = self._sync(dry_run, strict, on_progress, failures)
-        return self._run(sync.run(as_passages(passages), prune=prune, sources=sources))
+        steps = sync.run(as_passages(passages), prune=prune, sources=sources, spared=spared)
+        return self._run(steps)
 
     async def aindex(
         self,
@@ -320,11 +332,13 @@ class Retriever:
         strict: bool = False,
         on_progress: Callable[[IndexReport], None] | None = None,
         sources: Iterable[str] = (),
+        spared: Iterable[str] = (),
         failures: list[Failure] | None = None,
     ) -> IndexReport:
         """`index` for an event loop."""
         sync = self._sync(dry_run, strict, on_progress, failures)
-        return await self._arun(sync.run(as_passages(passages), prune=prune, sources=sources))
+        steps = sync.run(as_passages(passages), prune=prune, sources=sources, spared=spared)
+        return await self._arun(steps)
 
     def delete(
         self,

@@ -197,9 +197,13 @@ class PassageStore:
 
     def vector(self, passage_id: str) -> Steps[npt.NDArray[np.float32] | None]:
         """The stored vector (dim,) of a passage, or None."""
-        records = yield from self._retrieve([passage_id], payload=[RESERVED], vectors=True)
-        record = records.get(passage_id)
-        return None if record is None else self._vector_of(record)
+        return (yield from self.vectors([passage_id])).get(passage_id)
+
+    def vectors(self, ids: Sequence[str]) -> Steps[dict[str, npt.NDArray[np.float32]]]:
+        """The stored vector (dim,) of each of these ids; ids the store lacks are left out."""
+        records = yield from self._retrieve(ids, payload=[RESERVED], vectors=True)
+        found = {i: self._vector_of(record) for i, record in records.items()}
+        return {i: vector for i, vector in found.items() if vector is not None}
 
     def fingerprints(self, ids: Sequence[str]) -> Steps[dict[str, Fingerprint | None]]:
         """What each of these ids was written with; ids the store lacks are left out."""

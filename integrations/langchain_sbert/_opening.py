@@ -1,0 +1,84 @@
+"""Open a vector store by a model's name, embeddings, or what the collection remembers."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.embeddings import Embeddings
+
+from langchain_sbert._adapters import encoder_of
+from langchain_sbert.embeddings import SBERTEmbeddings
+from langchain_sbert.vectorstore import SBERTVectorStore
+from sbert_retriever import Retriever
+from sbert_retriever.errors import InputError
+from sbert_retriever.index.connection import MEMORY, connect
+
+if TYPE_CHECKING:
+    from qdrant_client import AsyncQdrantClient, QdrantClient
+
+_DEFAULT = "docs"
+
+
+def open_store(
+    location: str | PathLike[str] | None,
+    *,
+    model: str | PathLike[str] | Embeddings | None,
+    collection_name: str | None,
+    device: str,
+    dtype: str,
+    api_key: str | None,
+    client: QdrantClient | None,
+    async_client: AsyncQdrantClient | None,
+    timeout_s: int | None,
+    prefer_grpc: bool,
+) -> SBERTVectorStore:
+    """A vector store; the arguments are those of `SBERTRetriever.open`."""
+    place: dict[str, Any] = {
+        "api_key": api_key,
+        "client": client,
+        "timeout_s": timeout_s,
+        "prefer_grpc": prefer_grpc,
+    }
+    embedding = _embedding(model, device, dtype)
+    retriever = Retriever.open(
+        location,
+        model=None if embedding is None else encoder_of(embedding),
+        collection_name=(
+            _collection_at(location, place) if collection_name is None else collection_name
+        ),
+        device=device,
+        dtype=dtype,
+        async_client=async_client,
+        **place,
+    )
+    return SBERTVectorStore.from_retriever(retriever, embedding)
+
+
+def _embedding(
+    model: str | PathLike[str] | Embeddings | None, device: str, dtype: str
+) -> Embeddings | None:
+    if isinstance(model, str | PathLike):
+        return SBERTEmbeddings(model=fspath(model), device=device, dtype=dtype)
+    return model
+
+
+def _collection_at(location: str | PathLike[str] | None, place: dict[str, Any]) -> str:
+    """The collection that is meant where none is named.
+
+    Raises:
+        InputError: There are several, none of them "docs".
+    """
+    if location == MEMORY:
+        return _DEFAULT
+    connection = connect(location, **place)
+    try:
+        names = [c.name for c in connection.client.get_collections().collections]
+    finally:
+        connection.close()
+    if len(names) > 1 and _DEFAULT not in names:
+        raise InputError(
+            f"there are {len(names)} collections at {connection.location} "
+            f"({', '.join(repr(name) for name in sorted(names)[:10])}): give collection_name"
+        )
+    return _DEFAULT if _DEFAULT in names or not names else names[0]

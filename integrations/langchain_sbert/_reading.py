@@ -1,0 +1,194 @@
+"""The half of the vector store that reads: by id, by meaning, and by variety."""
+
+# LangChain's methods take any keyword and drop what they do not know. Ours name each keyword, so
+# that a misspelt one is an error, which to mypy is an incompatible override.
+# mypy: disable-error-code="override"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, Unpack
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from langchain_sbert._convert import document, documents, scored
+from langchain_sbert._mmr import diverse
+from sbert_retriever import Retriever
+from sbert_retriever.errors import InputError
+from sbert_retriever.query import SearchOptions, query_text
+from sbert_retriever.types import ScoreKind
+
+_Diverse: TypeAlias = tuple[str | Sequence[float], int, int | None, float, SearchOptions]
+"""Query, k, fetch_k, lambda_mult, options."""
+
+
+class ReadingStore(VectorStore):
+    """Searches of a vector store, each synchronous and for an event loop."""
+
+    _retriever: Retriever
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Documents by id, in the order asked for; missing ones are left out."""
+        return [document(passage) for passage in self._retriever.get(ids)]
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """`get_by_ids` for an event loop."""
+        return [document(passage) for passage in await self._retriever.aget(ids)]
+
+    def similarity_search(
+        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[Document]:
+        """The k documents nearest in meaning to a text, best first."""
+        return documents(self._retriever.search(query, k, **options))
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[Document]:
+        """`similarity_search` for an event loop."""
+        return documents(await self._retriever.asearch(query, k, **options))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search`, with the score of each: the cosine, bigger is better."""
+        return scored(self._retriever.search(query, k, **options))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score` for an event loop."""
+        return scored(await self._retriever.asearch(query, k, **options))
+
+    def similarity_search_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[Document]:
+        """The k documents nearest to a vector (dim,), best first."""
+        return documents(self._retriever.search_by_vector(embedding, k, **options))
+
+    async def asimilarity_search_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[Document]:
+        """`similarity_search_by_vector` for an event loop."""
+        return documents(await self._retriever.asearch_by_vector(embedding, k, **options))
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_by_vector`, with the score of each."""
+        return scored(self._retriever.search_by_vector(embedding, k, **options))
+
+    async def asimilarity_search_with_score_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score_by_vector` for an event loop."""
+        return scored(await self._retriever.asearch_by_vector(embedding, k, **options))
+
+    def similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search`, with the relevance of each: the cosine, cut to 0 to 1.
+
+        The threshold is compared with the cosine itself, as in every other search, so that one
+        number keeps the same documents in all of them.
+
+        Raises:
+            InputError: The collection's scores are no cosines, and no relevance follows from them.
+        """
+        relevance = self._select_relevance_score_fn()
+        return [(d, relevance(s)) for d, s in scored(self._retriever.search(query, k, **options))]
+
+    async def asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_relevance_scores` for an event loop."""
+        relevance = self._select_relevance_score_fn()
+        found = await self._retriever.asearch(query, k, **options)
+        return [(d, relevance(s)) for d, s in scored(found)]
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int | None = None,
+        lambda_mult: float = 0.5,
+        **options: Unpack[SearchOptions],
+    ) -> list[Document]:
+        """The k documents that are near to a text and unlike one another.
+
+        Args:
+            query: A text.
+            k: How many.
+            fetch_k: Among how many of the nearest they are chosen; None is 20, or k where that is
+                more.
+            lambda_mult: 1 looks at the nearness only, 0 at the variety only.
+            **options: Those of every search.
+
+        Raises:
+            InputError: `lambda_mult` is outside 0 to 1, or `fetch_k` below k.
+        """
+        return self._diverse(query_text(query), k, fetch_k, lambda_mult, options)
+
+    async def amax_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int | None = None,
+        lambda_mult: float = 0.5,
+        **options: Unpack[SearchOptions],
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` for an event loop."""
+        return await self._adiverse(query_text(query), k, fetch_k, lambda_mult, options)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int | None = None,
+        lambda_mult: float = 0.5,
+        **options: Unpack[SearchOptions],
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` with a vector (dim,) for the text."""
+        return self._diverse(embedding, k, fetch_k, lambda_mult, options)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int | None = None,
+        lambda_mult: float = 0.5,
+        **options: Unpack[SearchOptions],
+    ) -> list[Document]:
+        """`max_marginal_relevance_search_by_vector` for an event loop."""
+        return await self._adiverse(embedding, k, fetch_k, lambda_mult, options)
+
+    # Inside -----------------------------------------------------------------------------
+
+    def _diverse(self, *asked: *_Diverse) -> list[Document]:
+        return documents(self._retriever.store.connection.run(diverse(self._retriever, *asked)))
+
+    async def _adiverse(self, *asked: *_Diverse) -> list[Document]:
+        steps = diverse(self._retriever, *asked)
+        return documents(await self._retriever.store.connection.arun(steps))
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return relevance_of(self._retriever.store.score_kind)
+
+
+def relevance_of(score_kind: ScoreKind) -> Callable[[float], float]:
+    """From a score to LangChain's relevance, which lies between 0 and 1.
+
+    Raises:
+        InputError: The scale has no such bounds.
+
+    Examples:
+        >>> relevance_of("cosine")(0.7), relevance_of("cosine")(-0.2)
+        (0.7, 0.0)
+    """
+    if score_kind != "cosine":
+        raise InputError(
+            f"the scores of this collection are {score_kind}, which has no bounds that a relevance "
+            "from 0 to 1 could be made of: use similarity_search_with_score, and a "
+            "score_threshold on that scale"
+        )
+    return lambda score: min(1.0, max(0.0, score))

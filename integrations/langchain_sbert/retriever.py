@@ -1,0 +1,229 @@
+"""`SBERTRetriever`: LangChain's retriever over a vector store of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStoreRetriever
+from pydantic import ConfigDict, Field, model_validator
+from qdrant_client import models
+
+from langchain_sbert._opening import open_store
+from langchain_sbert.vectorstore import SBERTVectorStore
+from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.query import FilterSpec, SearchOptions
+
+if TYPE_CHECKING:
+    from qdrant_client import AsyncQdrantClient, QdrantClient
+
+_FIELDS = ("k", "filter", "score_threshold")
+_OPTIONS = {"k", *SearchOptions.__annotations__}
+_MMR_OPTIONS = {"fetch_k", "lambda_mult"}
+
+
+class SBERTRetriever(VectorStoreRetriever):
+    """Questions to documents; drops into any chain, and adds documents too.
+
+    `invoke(question, k=1)` and its likes take any argument of the search; what the call says wins
+    over what the constructor said, and None says nothing.
+
+    Args:
+        vectorstore: Where to search.
+        k: How many documents.
+        filter: On metadata, as a dict or a `models.Filter`.
+        score_threshold: Documents whose cosine is below are left out, in each search type.
+        search_type: "similarity", "similarity_score_threshold" (which insists on a threshold), or
+            "mmr" (near to the question, unlike one another).
+        search_kwargs: More arguments of the search: "expand", "window", "exact", "ef", and for
+            "mmr" "fetch_k" and "lambda_mult". "k", "filter" and "score_threshold" in it are
+            moved to their fields.
+
+    Raises:
+        ValidationError: A field is unknown, or has an unusable value.
+        InputTypeError: `search_kwargs` names what the search does not know.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    vectorstore: SBERTVectorStore
+    k: int = Field(default=4, ge=1, strict=True)
+    filter: dict[str, Any] | models.Filter | None = None
+    score_threshold: float | None = None
+
+    @classmethod
+    def open(
+        cls,
+        location: str | PathLike[str] | None = None,
+        *,
+        model: str | PathLike[str] | Embeddings | None = None,
+        k: int = 4,
+        filter: FilterSpec | None = None,
+        score_threshold: float | None = None,
+        search_type: str = "similarity",
+        search_kwargs: Mapping[str, Any] | None = None,
+        collection_name: str | None = None,
+        device: str = "auto",
+        dtype: str = "auto",
+        api_key: str | None = None,
+        client: QdrantClient | None = None,
+        async_client: AsyncQdrantClient | None = None,
+        timeout_s: int | None = None,
+        prefer_grpc: bool = False,
+    ) -> Self:
+        """Open a collection, or create it, and retrieve from it.
+
+        Args:
+            location: A folder, ":memory:", or a URL.
+            model: A folder, a packaged name, a hub id, or any embeddings. None reopens with the
+                model that the collection was built with.
+            k: How many documents.
+            filter: On metadata.
+            score_threshold: Documents whose cosine is below are left out.
+            search_type: "similarity", "similarity_score_threshold" or "mmr".
+            search_kwargs: More arguments of the search.
+            collection_name: Which collection. None takes "docs", the vector store's own default,
+                where it is there, else the only collection there is.
+            device: For a model given by name.
+            dtype: For a model given by name.
+            api_key: For a URL; None reads QDRANT_API_KEY.
+            client: Any QdrantClient, used instead of a location and left open by `close`.
+            async_client: Its asynchronous twin.
+            timeout_s: Seconds a request to a server may take.
+            prefer_grpc: Talk to a server over gRPC.
+
+        Raises:
+            CollectionNotFoundError: There is no such collection, and no model to create it with.
+            ContractError: It was built with another model.
+            InputError: There are several collections, none of them "docs", and none is named.
+        """
+        store = open_store(
+            location,
+            model=model,
+            collection_name=collection_name,
+            device=device,
+            dtype=dtype,
+            api_key=api_key,
+            client=client,
+            async_client=async_client,
+            timeout_s=timeout_s,
+            prefer_grpc=prefer_grpc,
+        )
+        try:
+            return cls(
+                vectorstore=store,
+                k=k,
+                filter=filter
+                if filter is None or isinstance(filter, models.Filter)
+                else dict(filter),
+                score_threshold=score_threshold,
+                search_type=search_type,
+                search_kwargs=dict(search_kwargs or {}),
+            )
+        except BaseException:
+            store.close()
+            raise
+
+    @model_validator(mode="before")
+    @classmethod
+    def validate_search_type(cls, values: Any) -> Any:
+        """Check the search type and its arguments, and move those that are fields."""
+        if not isinstance(values, dict):
+            return values
+        search_type = values.get("search_type", "similarity")
+        if search_type not in cls.allowed_search_types:
+            known = ", ".join(repr(name) for name in cls.allowed_search_types)
+            raise InputError(f"search_type is {search_type!r}, expected one of {known}")
+        moved = _with_fields(values)
+        _check_names(moved.get("search_kwargs", {}), search_type)
+        if search_type == "similarity_score_threshold" and moved.get("score_threshold") is None:
+            raise InputError(
+                "search_type 'similarity_score_threshold' needs a score_threshold: give a number, "
+                "or search_type='similarity'"
+            )
+        return moved
+
+    def close(self) -> None:
+        """Close the vector store, whoever opened it."""
+        self.vectorstore.close()
+
+    async def aclose(self) -> None:
+        """`close` for an event loop."""
+        await self.vectorstore.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        return self.vectorstore.search(query, self.search_type, **self._arguments(options))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        return await self.vectorstore.asearch(query, self.search_type, **self._arguments(options))
+
+    def _arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The search's arguments: the call's before the retriever's."""
+        said = {name: value for name, value in options.items() if value is not None}
+        _check_names(said, self.search_type)
+        own = {name: getattr(self, name) for name in _FIELDS}
+        return own | self.search_kwargs | said
+
+
+def _with_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with k, filter and score_threshold moved out of `search_kwargs`.
+
+    Raises:
+        InputError: One of them is given in both places, differently.
+    """
+    extra = values.get("search_kwargs")
+    if not isinstance(extra, dict):
+        return values
+    doubled = [n for n in _FIELDS if n in values and n in extra and values[n] != extra[n]]
+    if doubled:
+        name = doubled[0]
+        raise InputError(
+            f"{name} is {values[name]!r}, and in search_kwargs {extra[name]!r}: give it once"
+        )
+    fields = {name: extra[name] for name in _FIELDS if name in extra}
+    rest = {name: value for name, value in extra.items() if name not in _FIELDS}
+    return {**values, **fields, "search_kwargs": rest}
+
+
+def _check_names(options: Any, search_type: str) -> None:
+    known = _OPTIONS | _MMR_OPTIONS if search_type == "mmr" else _OPTIONS
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise InputTypeError(
+            f"{unknown[0]!r} is no argument of a {search_type} search, which takes "
+            f"{', '.join(sorted(known))}"
+        )
