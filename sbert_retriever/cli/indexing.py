@@ -1,0 +1,206 @@
+"""`sbert-retriever index`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sbert_retriever.cli import options
+from sbert_retriever.cli.opening import collection_exists
+from sbert_retriever.cli.output import progress, put, put_json, say, say_failures
+from sbert_retriever.errors import InputError, InterruptedRunError
+
+if TYPE_CHECKING:
+    from sbert_retriever.ingest.files import Reading
+    from sbert_retriever.retriever import Retriever
+    from sbert_retriever.types import IndexReport
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+_FORMATS = ("auto", "text", "jsonl")
+
+
+def index(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...", help='Files, folders and globs; "-" is the standard input.'
+        ),
+    ],
+    to: options.To,
+    model: options.Model = None,
+    collection: options.Collection = "default",
+    text_field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text-field",
+            metavar="NAME",
+            help="jsonl, csv: field of the text; several (repeated, or a,b) are joined. "
+            "[default: text]",
+            show_default=False,
+        ),
+    ] = None,
+    id_field: Annotated[
+        str | None,
+        typer.Option(
+            "--id-field",
+            metavar="NAME",
+            help="jsonl, csv: field of the id. Without it, ids are PATH#LINE.",
+            show_default=False,
+        ),
+    ] = None,
+    metadata_fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-fields",
+            metavar="NAME",
+            help='jsonl, csv: fields to keep (repeated, or a,b); "" keeps none. '
+            "[default: all others]",
+            show_default=False,
+        ),
+    ] = None,
+    chunk_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--chunk-tokens",
+            metavar="N",
+            help="The most tokens of a passage. Without it, texts are cut to what the model "
+            "reads, and records stay whole.",
+            show_default=False,
+        ),
+    ] = None,
+    chunk_overlap: Annotated[
+        int | None,
+        typer.Option(
+            "--chunk-overlap",
+            metavar="N",
+            help="Tokens that neighbours share. [default: 12 %]",
+            show_default=False,
+        ),
+    ] = None,
+    stdin_format: Annotated[
+        str,
+        typer.Option(
+            "--stdin-format",
+            metavar="FORMAT",
+            help='What "-" reads: text, jsonl, or auto (jsonl where a field is named).',
+        ),
+    ] = "auto",
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune",
+            help="Delete passages that are gone from the files read, and those of files gone from "
+            "the folders named. Other sources are left alone.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")
+    ] = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Bring a collection in line with files: only what changed is encoded and written.
+
+    Reads .txt .md .rst .html .htm .pdf .docx .py, cut into passages, and .jsonl .csv, a passage a
+    record. A file that cannot be read is reported at the end, the rest go in, and the exit code
+    is 1. A run that was stopped goes on where it was when it is run again.
+    """
+    from sbert_retriever.ingest.files import Reading, expected_passages, index_files
+
+    reading = Reading(
+        text_field=_names(text_field) or "text",
+        id_field=id_field,
+        metadata_fields=None if metadata_fields is None else _names(metadata_fields),
+        chunk_tokens=chunk_tokens,
+        chunk_overlap=chunk_overlap,
+        stdin_format=_stdin_format(stdin_format, text_field, id_field, metadata_fields),
+    )
+    # Paths are looked at first: a misspelt one must not leave an empty collection behind.
+    total = expected_passages(paths, chunked=chunk_tokens is not None)
+    note = (lambda _: None) if quiet else say
+    try:
+        with (
+            _opened(
+                to,
+                collection,
+                dry_run=dry_run,
+                note=note,
+                model=model,
+                device=device,
+                dtype=dtype,
+                api_key=api_key,
+            ) as retriever,
+            progress("indexing", total=total, quiet=quiet) as on_progress,
+        ):
+            report = index_files(
+                retriever,
+                paths,
+                reading=reading,
+                prune=prune,
+                dry_run=dry_run,
+                on_progress=on_progress,
+                on_note=note,
+            )
+            limit = _limit(retriever)
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted: what was written is kept; run the same command again to go on"
+        ) from error
+    _print(report, as_json=json, limit=limit)
+
+
+def _opened(
+    to: str, collection: str, *, dry_run: bool, note: Any, model: str | None, **settings: Any
+) -> Retriever:
+    from sbert_retriever.retriever import Retriever
+
+    there = collection_exists(to, collection, settings["api_key"])
+    if not there:
+        model = model or DEFAULT_MODEL
+        note(f"new collection {collection!r} at {to}, model {model}")
+        if dry_run:
+            to = ":memory:"
+    retriever = Retriever.open(to, collection_name=collection, model=model, **settings)
+    if there and model is None:
+        note(f"model {retriever.info().model}, the collection's own")
+    return retriever
+
+
+def _names(given: list[str] | None) -> list[str]:
+    """Names that were repeated, or written with commas between them."""
+    parts = (part.strip() for word in given or () for part in word.split(","))
+    return [part for part in parts if part]
+
+
+def _stdin_format(asked: str, *fields: object) -> Any:
+    if asked not in _FORMATS:
+        raise InputError(f"--stdin-format is {asked!r}, expected {', '.join(_FORMATS)}")
+    if asked == "auto":
+        return "text" if all(field is None for field in fields) else "jsonl"
+    return asked
+
+
+def _limit(retriever: Retriever) -> int | None:
+    identity = retriever.info().identity
+    return identity.max_length if identity is not None else None
+
+
+def _print(report: IndexReport, *, as_json: bool, limit: int | None) -> None:
+    say_failures(report.failures)
+    if report.truncated:
+        say(
+            f"warning: {report.truncated} of {report.encoded} encoded texts are longer than the "
+            f"{limit} tokens that the model reads; the rest of each is not searched. Cut them with "
+            "--chunk-tokens"
+        )
+    if as_json:
+        put_json(asdict(report))
+    else:
+        put(str(report))
+    if report.failed:
+        raise typer.Exit(1)

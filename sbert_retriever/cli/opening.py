@@ -1,0 +1,77 @@
+"""Open a collection for a command, or say which collections there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbert_retriever.errors import CollectionNotFoundError
+
+if TYPE_CHECKING:
+    from sbert_retriever.index.connection import Connection
+    from sbert_retriever.retriever import Retriever
+
+
+def open_existing(location: str, collection: str, **settings: Any) -> Retriever:
+    """Open a collection that must be there.
+
+    Args:
+        location: A folder or a URL.
+        collection: Its name.
+        settings: Further arguments of `Retriever.open`.
+
+    Raises:
+        CollectionNotFoundError: It is not; with the names of those that are.
+    """
+    from sbert_retriever.retriever import Retriever
+
+    try:
+        return Retriever.open(location, collection_name=collection, create=False, **settings)
+    except CollectionNotFoundError as error:
+        api_key = settings.get("api_key")
+        raise CollectionNotFoundError(_missing(location, collection, api_key)) from error
+
+
+def collection_exists(location: str, collection: str, api_key: str | None) -> bool:
+    """Whether a collection is there; creates nothing."""
+    connection = _connected(location, api_key)
+    try:
+        there = connection.run(_ask("collection_exists", collection_name=collection))
+    finally:
+        connection.close()
+    return bool(there)
+
+
+def collection_names(location: str, api_key: str | None) -> list[str]:
+    """The names of the collections at a location."""
+    connection = _connected(location, api_key)
+    try:
+        answer = connection.run(_ask("get_collections"))
+    finally:
+        connection.close()
+    return sorted(collection.name for collection in answer.collections)
+
+
+def _connected(location: str, api_key: str | None) -> Connection:
+    from sbert_retriever.index.connection import connect
+
+    return connect(location, api_key=api_key)
+
+
+def _ask(method: str, **arguments: Any) -> Any:
+    from sbert_retriever.index.steps import call
+
+    return (yield call(method, **arguments))
+
+
+def _missing(location: str, collection: str, api_key: str | None) -> str:
+    names = collection_names(location, api_key)
+    if names:
+        listed = ", ".join(map(repr, names))
+        return (
+            f"there is no collection {collection!r} at {location}; there are: {listed}. Choose one "
+            "with --collection"
+        )
+    return (
+        f"there is no collection at {location}: make one with "
+        f"`sbert-retriever index PATH --to {location}`"
+    )

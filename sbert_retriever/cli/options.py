@@ -1,0 +1,71 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Location = Annotated[
+    str,
+    typer.Argument(metavar="LOCATION", help="A folder, or the URL of a Qdrant server."),
+]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="LOCATION",
+        help="A folder, or the URL of a Qdrant server.",
+        show_default=False,
+    ),
+]
+Collection = Annotated[
+    str, typer.Option("--collection", metavar="NAME", help="Which collection there.")
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key",
+        metavar="KEY",
+        help="For a URL. Better set QDRANT_API_KEY: others on the machine can see arguments.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="A folder, a packaged name or a hub id. Without it, the collection's own.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps.")
+]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        "--dtype", metavar="TYPE", help="auto (bfloat16 where it pays), float32, bfloat16, float16."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")]
+Filters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="FIELD=VALUE",
+        help="On metadata: lang=en, year>=2020, kind!=draft. Several must all hold.",
+        show_default=False,
+    ),
+]
+FilterJson = Annotated[
+    str | None,
+    typer.Option(
+        "--filter-json",
+        metavar="JSON",
+        help='The same as JSON, with every operator: {"or": [{"lang": "en"}, ...]}.',
+        show_default=False,
+    ),
+]

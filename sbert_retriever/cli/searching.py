@@ -1,0 +1,167 @@
+"""`sbert-retriever query`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sbert_retriever.cli import options
+from sbert_retriever.cli.filters import parsed_filter
+from sbert_retriever.cli.opening import open_existing
+from sbert_retriever.cli.output import printable, put, put_json
+from sbert_retriever.errors import InputError
+
+if TYPE_CHECKING:
+    from sbert_retriever.types import Hit
+
+_SNIPPET_LINES = 3
+_INDENT = " " * 4
+
+
+def query(
+    location: options.Location,
+    questions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUESTION]...",
+            help='In quotes. None, or "-", reads them from the standard input, one a line.',
+            show_default=False,
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="How many passages each.")] = 5,
+    filter: options.Filters = None,
+    filter_json: options.FilterJson = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="SCORE",
+            help="Leave out what scores below this.",
+            show_default=False,
+        ),
+    ] = None,
+    expand: Annotated[
+        str | None,
+        typer.Option(
+            "--expand",
+            metavar="HOW",
+            help="Hand out the text around each passage: neighbours, or parent (its section).",
+            show_default=False,
+        ),
+    ] = None,
+    window: Annotated[
+        int, typer.Option("--window", metavar="N", help="Neighbours on each side.")
+    ] = 1,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compare with every vector: slower, nothing missed.")
+    ] = False,
+    ef: Annotated[
+        int | None,
+        typer.Option(
+            "--ef",
+            metavar="N",
+            help="Width of the walk through the index; more is more exact and slower.",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print whole texts.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object a question, one a line.")
+    ] = False,
+    model: options.Model = None,
+    collection: options.Collection = "default",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+) -> None:
+    """Find the passages nearest in meaning to each question."""
+    condition = parsed_filter(filter, filter_json)
+    asked = _questions(questions or [])
+    with open_existing(
+        location, collection, model=model, device=device, dtype=dtype, api_key=api_key
+    ) as retriever:
+        answers = retriever.search_batch(
+            asked,
+            k,
+            filter=condition,
+            score_threshold=threshold,
+            expand=expand,  # type: ignore[arg-type]  # checked there, by name
+            window=window,
+            exact=exact,
+            ef=ef,
+        )
+    for number, (question, hits) in enumerate(zip(asked, answers, strict=True)):
+        if json:
+            put_json({"query": question, "hits": [_as_dict(hit) for hit in hits]}, indent=None)
+        else:
+            _print(question, hits, full=full, named=len(asked) > 1, first=number == 0)
+
+
+def _questions(given: list[str]) -> list[str]:
+    """What was asked on the command line, or a question a line of the standard input."""
+    if given and given != ["-"]:
+        blank = [question for question in given if not question.strip()]
+        if blank:
+            raise InputError("a question is empty: ask something")
+        return given
+    if not given and sys.stdin.isatty():
+        raise InputError("no question was given: write one in quotes, or pipe in one a line")
+    lines = (line.strip() for line in sys.stdin)
+    asked = [line for line in lines if line]
+    if not asked:
+        raise InputError("the standard input held no question: write one a line")
+    return asked
+
+
+def _as_dict(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.id,
+        "score": hit.score,
+        "score_kind": hit.score_kind,
+        "text": hit.text,
+        "metadata": dict(hit.metadata),
+        "source": hit.source,
+    }
+
+
+def _print(question: str, hits: list[Hit], *, full: bool, named: bool, first: bool) -> None:
+    if named:
+        put(("" if first else "\n") + f"? {printable(question)}")
+    for rank, hit in enumerate(hits, 1):
+        put(f"{rank:>2}. {hit.score:.3f} {hit.score_kind}  {printable(_place(hit))}")
+        put(_body(hit.text, full=full))
+    if not hits:
+        put(f"{_INDENT}nothing found")
+
+
+def _place(hit: Hit) -> str:
+    """Where a hit comes from, as one would cite it."""
+    metadata = hit.metadata
+    heading = metadata.get("section") or metadata.get("title")
+    page = metadata.get("page")
+    chunk = hit.source is not None and hit.id.startswith(f"{hit.source}#")
+    parts = [
+        str(heading)[:80] if heading is not None else None,
+        hit.source,
+        f"page {page}" if page is not None else None,
+        None if chunk else hit.id[:200],
+    ]
+    return " | ".join(" ".join(part.split()) for part in parts if part)
+
+
+def _body(text: str, *, full: bool) -> str:
+    if full:
+        return textwrap.indent(printable(text), _INDENT)
+    width = max(20, shutil.get_terminal_size().columns - 1)
+    return textwrap.fill(
+        printable(" ".join(text.split())),
+        width=width,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        max_lines=_SNIPPET_LINES,
+        placeholder=" ...",
+    )
