@@ -267,6 +267,19 @@ class BiEncoder:
         offsets = self._tokenizer.offsets
         return [spans for window in windows(checked(texts)) for spans in offsets(window)]
 
+    def token_counts(self, texts: Iterable[str], *, role: Role) -> npt.NDArray[np.int64]:
+        """Tokens of each text as `encode_detailed` counts them, int64 (n,); needs no weights.
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+        """
+        prompt = self._prompts[role]
+        parts = [
+            self._tokenizer.encode(window, prompt=prompt).counts
+            for window in windows(checked(texts))
+        ]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
     def _vectors(
         self,
         texts: Iterable[str],

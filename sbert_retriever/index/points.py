@@ -150,6 +150,12 @@ def stored_id(payload: Mapping[str, Any] | None, point: object) -> str:
     return str(own.get("id", point))
 
 
+def stored_source(payload: Mapping[str, Any] | None) -> str | None:
+    """The source a point was written with."""
+    source = ((payload or {}).get(RESERVED) or {}).get("source")
+    return source if isinstance(source, str) else None
+
+
 def to_passage(payload: Mapping[str, Any] | None, point: object, layout: Layout) -> Passage:
     """A point's payload as a passage.
 

@@ -102,7 +102,12 @@ class Sync:
         self._recent: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
 
     def run(
-        self, passages: Iterable[Passage], *, prune: bool = False, sources: Iterable[str] = ()
+        self,
+        passages: Iterable[Passage],
+        *,
+        prune: bool = False,
+        sources: Iterable[str] = (),
+        spared: Iterable[str] = (),
     ) -> Steps[IndexReport]:
         """Bring the collection in line.
 
@@ -110,6 +115,7 @@ class Sync:
             passages: Any iterable; drawn window by window.
             prune: Delete passages of the sources seen whose ids were not seen.
             sources: More sources that count as seen, read after the last passage was drawn.
+            spared: Sources that `prune` leaves alone, read after the last passage was drawn.
 
         Raises:
             InputTypeError: An item is no Passage.
@@ -125,6 +131,7 @@ class Sync:
                 self._on_progress(self._tally.report(dry_run=self._dry_run))
         if prune:
             self._tally.sources.update(sources)
+            self._tally.sources.difference_update(spared)
             yield from self._prune()
         if not self._dry_run and (written or prune):
             yield from self._store.settle(bulk=True)
