@@ -12,7 +12,7 @@ from sbert_retriever.errors import InputError
 _UINT64 = 2**64
 
 
-def edge_point_id(value: Any) -> int | UUID:
+def edge_point_id(value: Any) -> int | str | UUID:
     """A point id for the engine: an integer of 64 bits without sign, or a UUID.
 
     Raises:

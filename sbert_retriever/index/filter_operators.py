@@ -147,8 +147,19 @@ def range_condition(name: str, key: str, bounds: Mapping[str, Any]) -> models.Co
             f"filter on {name!r}: one bound is a time and another a number ({bounds!r:.80}): "
             "give both alike"
         )
-    span = models.DatetimeRange(**times) if times else models.Range.model_validate(values)
+    tight = _tightest(values)
+    span = models.DatetimeRange(**tight) if times else models.Range(**tight)
     return models.FieldCondition(key=key, range=span)
+
+
+def _tightest(bounds: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep one bound a side: with an index on the field, the engine reads only one."""
+    kept = dict(bounds)
+    if "gt" in kept and "gte" in kept:
+        kept.pop("gte" if kept["gt"] >= kept["gte"] else "gt")
+    if "lt" in kept and "lte" in kept:
+        kept.pop("lte" if kept["lt"] <= kept["lte"] else "lt")
+    return kept
 
 
 def _presence(
