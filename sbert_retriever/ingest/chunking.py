@@ -53,13 +53,16 @@ def chunk(
     from 0) and "parent": an id shared by neighbouring chunks of one section (or of one page,
     where a text has pages and no headings), at most 8 chunks each.
 
+    Several texts of one source (records) need an `id_prefix` each. Their "parent" begins with it,
+    and "chunk" is left out: a position would not be unique within the source.
+
     Args:
         text: What a reader returned.
         token_offsets: The character spans of the tokens of each text, special tokens left out.
         max_tokens: The most tokens of a passage: what the model reads, less its special tokens
             and its prompt.
         overlap_tokens: How much of the end of a chunk may begin the next; None is 12 %.
-        id_prefix: What ids begin with; the source if None.
+        id_prefix: What ids and parents begin with; the source if None.
 
     Returns:
         The passages, in the order of the text. Ids are "<prefix>#<hash of the text>", with "-2"
@@ -77,10 +80,16 @@ def chunk(
         sections=[section.start for section in text.sections],
         by_line=text.by_line,
     )
-    chunks = list(_chunks(text, cutter))
-    ids = _ids(text, chunks, id_prefix or text.source)
+    prefix = text.source if id_prefix is None else id_prefix
+    chunks = list(_chunks(text, cutter, prefix))
+    ids = _ids(text, chunks, prefix)
     return [
-        Passage(id_, text.text[c.start : c.end], _metadata(text, c, n), text.source)
+        Passage(
+            id_,
+            text.text[c.start : c.end],
+            _metadata(text, c, n if id_prefix is None else None),
+            text.source,
+        )
         for n, (id_, c) in enumerate(zip(ids, chunks, strict=True))
     ]
 
@@ -103,11 +112,12 @@ def checked_overlap(max_tokens: int, overlap_tokens: int | None) -> int:
     return overlap_tokens
 
 
-def _chunks(text: SourceText, cutter: Cutter) -> Iterator[_Chunk]:
+def _chunks(text: SourceText, cutter: Cutter, prefix: str) -> Iterator[_Chunk]:
     for n, (start, end, path) in enumerate(_spans_of_sections(text)):
         name = " > ".join(path)
         for i, (first, last) in enumerate(cutter.spans(start, end)):
-            yield _Chunk(first, last, name, _parent(text, first, n, i // _CHUNKS_IN_PARENT))
+            parent = _parent(text, first, n, i // _CHUNKS_IN_PARENT)
+            yield _Chunk(first, last, name, f"{prefix}#{parent}")
 
 
 def _spans_of_sections(text: SourceText) -> Iterator[tuple[int, int, tuple[str, ...]]]:
@@ -125,8 +135,8 @@ def _spans_of_sections(text: SourceText) -> Iterator[tuple[int, int, tuple[str, 
 def _parent(text: SourceText, start: int, section: int, run: int) -> str:
     page = None if text.sections else _page(text, start)
     if page is not None:
-        return f"{text.source}#page-{page}"
-    return f"{text.source}#section-{section}" + (f".{run}" if run else "")
+        return f"page-{page}"
+    return f"section-{section}" + (f".{run}" if run else "")
 
 
 def _page(text: SourceText, offset: int) -> int | None:
@@ -145,13 +155,17 @@ def _ids(text: SourceText, chunks: list[_Chunk], prefix: str) -> Iterator[str]:
         yield f"{prefix}#{digest}{again}"
 
 
-def _metadata(text: SourceText, c: _Chunk, position: int) -> dict[str, Any]:
-    optional = {"title": text.title, "section": c.section or None, "page": _page(text, c.start)}
+def _metadata(text: SourceText, c: _Chunk, position: int | None) -> dict[str, Any]:
+    optional = {
+        "title": text.title,
+        "section": c.section or None,
+        "page": _page(text, c.start),
+        "chunk": position,
+    }
     return {
         **text.metadata,
         **{key: value for key, value in optional.items() if value is not None},
         "start": c.start,
         "end": c.end,
-        "chunk": position,
         "parent": c.parent,
     }

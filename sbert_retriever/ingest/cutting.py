@@ -53,7 +53,7 @@ class Cutter:
     def spans(self, start: int, end: int) -> list[Span]:
         """Spans of one section, in order, without white space around them."""
         raw = (self._trim(*span) for span in self._raw_spans(start, end))
-        return self._fit([span for span in raw if self._count(*span)])
+        return self._fit([(a, b) for a, b in raw if a < b and self._count(a, b)])
 
     def _raw_spans(self, start: int, end: int) -> Iterator[Span]:
         cut = start

@@ -32,9 +32,9 @@ def sections(headings: Iterable[Heading], text: str) -> tuple[Section, ...]:
     found = list(headings)
     result = [] if found and not text[: found[0].start].strip() else [Section(0, ())]
     path: list[Heading] = []
-    for here, after in zip(found, [*found[1:], None], strict=True):
+    ends = [*(heading.start for heading in found[1:]), len(text)]
+    for here, end in zip(found, ends, strict=False):
         path = [*(above for above in path if above.level < here.level), here]
-        end = after.start if after else len(text)
         names = tuple(above.text for above in path if above.text)
         result.append(Section(here.start, names, bool(text[here.end : end].strip())))
     return tuple(result)

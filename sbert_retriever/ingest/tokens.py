@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TypeAlias
 
 TokenOffsets: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[tuple[int, int]]]]
@@ -33,15 +33,10 @@ class TokenMap:
             for (start, _), tokens in zip(batch, spans, strict=True):
                 self._add(start, tokens)
 
-    def _add(self, start: int, tokens: Iterable[tuple[int, int]]) -> None:
+    def _add(self, start: int, tokens: Sequence[tuple[int, int]]) -> None:
         # Tokens of one character (bytes of an emoji) share its span; the arrays stay ascending.
-        low = self.ends[-1] if self.ends else 0
-        begin = self.starts[-1] if self.starts else 0
-        for first, last in tokens:
-            begin = max(begin, start + first)
-            low = max(low, start + last)
-            self.starts.append(begin)
-            self.ends.append(low)
+        self.starts.extend(accumulate([start + first for first, _ in tokens], max))
+        self.ends.extend(accumulate([start + last for _, last in tokens], max))
 
     def __len__(self) -> int:
         return len(self.starts)

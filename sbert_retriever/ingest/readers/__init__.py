@@ -68,10 +68,11 @@ def reading(source: str) -> Iterator[None]:
         yield
     except (SbertError, MemoryError):
         raise
-    except OSError as error:
-        raise ReadError(f"{source} cannot be opened: {error.strerror or error}") from error
     except RecursionError as error:
         raise ReadError(f"{source} is nested too deeply to be read") from error
     except Exception as error:
+        # Libraries raise OSError for bad contents too; only the system's own has a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ReadError(f"{source} cannot be opened: {error.strerror or error}") from error
         what = " ".join(str(error).split())[:200] or type(error).__name__
         raise ReadError(f"{source} cannot be read, it seems damaged: {what}") from error
