@@ -113,7 +113,7 @@ def query_text(query: object, name: str = "query") -> str:
     return query
 
 
-def query_vector(vector: Any, dim: int, *, store: PassageStore) -> npt.NDArray[np.float32]:
+def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]:
     """A vector (dim,) to search by, as (1, dim).
 
     Raises:
@@ -123,8 +123,10 @@ def query_vector(vector: Any, dim: int, *, store: PassageStore) -> npt.NDArray[n
         row = np.asarray(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InputTypeError(f"the query vector is no vector of numbers: {error}") from error
-    if row.shape != (dim,):
-        raise InputError(f"the query vector has shape {row.shape}, the collection's have ({dim},)")
+    if row.shape != (store.dim,):
+        raise InputError(
+            f"the query vector has shape {row.shape}, expected ({store.dim},) as the collection's"
+        )
     bad = faulty_rows(row[None], score_kind=store.score_kind)
     if bad:
         raise InputError(f"the query vector is {bad[0]}: no passage can be near to it")

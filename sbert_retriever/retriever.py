@@ -429,8 +429,7 @@ class Retriever:
         return searched(self._store, self._encoder, queries, asked)
 
     def _by_vector(self, vector: ArrayLike, asked: Search) -> Steps[list[Hit]]:
-        facts = yield from self._store.facts()
-        row = query_vector(vector, facts.dim, store=self._store)
+        row = query_vector(vector, store=self._store)
         found = yield from nearest(self._store, row, self._condition(asked.filter), asked)
         return found[0]
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from qdrant_client import QdrantClient
 
-from sbert_retriever import BiEncoder
+from sbert_retriever import BiEncoder, Retriever
+from sbert_retriever.testing import HashEncoder
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +35,60 @@ def minilm() -> BiEncoder:
 def bge() -> BiEncoder:
     """bge-small-en-v1.5 (dequantised int8) in float32 on the CPU."""
     return BiEncoder.load("bge-small-en-v1.5", device="cpu", dtype="float32")
+
+
+@dataclass
+class Engine:
+    """One way to keep a collection; `open` gives retrievers that see the same data."""
+
+    name: str
+    settings: dict[str, Any]
+    opened: list[Retriever] = field(default_factory=list)
+
+    def open(self, **options: Any) -> Retriever:
+        """A retriever over this engine; closed at the end of the test."""
+        options.setdefault("model", HashEncoder(dim=64))
+        retriever = Retriever.open(**self.settings, **options)
+        self.opened.append(retriever)
+        return retriever
+
+
+def _settings(name: str, folder: Path) -> dict[str, Any]:
+    if name == "folder":
+        return {"location": folder / "index"}
+    if name == "memory":
+        return {"location": ":memory:"}
+    if name == "local":
+        return {"client": QdrantClient(":memory:")}
+    url = os.environ.get("QDRANT_URL")
+    if not url:
+        pytest.skip("QDRANT_URL is not set: no Qdrant server to test with")
+    return {"location": url, "prefer_grpc": name == "server-grpc"}
+
+
+ENGINES = [
+    "folder",
+    "memory",
+    "local",
+    pytest.param("server", marks=pytest.mark.server),
+    pytest.param("server-grpc", marks=pytest.mark.server),
+]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """Every engine in turn: a folder, memory, the client's local mode, a server (REST, gRPC)."""
+    made = Engine(request.param, _settings(request.param, tmp_path))
+    if made.name.startswith("server"):
+        made.settings["collection_name"] = f"test-{uuid.uuid4().hex[:12]}"
+    yield made
+    for retriever in made.opened:
+        if made.name.startswith("server"):
+            retriever.store.connection.client.delete_collection(retriever.store.collection_name)
+        retriever.close()
+
+
+@pytest.fixture
+def retriever(engine: Engine) -> Retriever:
+    """An empty collection on every engine in turn."""
+    return engine.open()

@@ -82,6 +82,10 @@ class PassageStore:
         connection: To an engine.
         collection_name: Which collection.
         layout: Where its points keep what.
+
+    Attributes:
+        score_kind: The scale of its scores; known once it was created or its facts were read.
+        dim: Width of its vectors; likewise.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class PassageStore:
         self.collection_name = collection_name
         self.layout = layout or Layout()
         self.score_kind: ScoreKind = "cosine"
+        self.dim = 0
 
     # Collection -------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class PassageStore:
         kinds |= {f"{self.layout.metadata_key}.{k}": v for k, v in contract.filterable.items()}
         for key, kind in kinds.items():
             yield from self.create_payload_index(key, kind)
-        self.score_kind = _SIMILARITIES[distance]
+        self.score_kind, self.dim = model.similarity, model.dim
 
     def create_payload_index(self, key: str, kind: str) -> Steps[None]:
         """Index a payload field, so that filters on it are fast."""
@@ -129,7 +134,7 @@ class PassageStore:
         """What the engine says of the collection."""
         info = yield self._call("get_collection")
         size, distance = self._vector_params(info.config.params.vectors)
-        self.score_kind = _SIMILARITIES[distance]
+        self.score_kind, self.dim = _SIMILARITIES[distance], size
         count = yield self._call("count", exact=True)
         return CollectionFacts(
             count=count.count,

@@ -228,11 +228,21 @@ class Sync:
         fresh = [h for h in texts if h not in rows]
         if fresh:
             encoded: Encoded = yield work(self._encode, [texts[h] for h in fresh])
+            self._check_shape(encoded.vectors, len(fresh))
             self._tally.add("encoded", len(fresh))
             self._tally.add("truncated", encoded.truncated)
             rows.update(zip(fresh, encoded.vectors, strict=True))
             self._remember({h: rows[h] for h in fresh})
         return np.stack([rows[d.fingerprint.text] for d in drafts]).astype(np.float32, copy=False)
+
+    def _check_shape(self, vectors: npt.NDArray[np.float32], texts: int) -> None:
+        shape = np.shape(vectors)
+        if shape != (texts, self._store.dim):
+            raise InputError(
+                f"the encoder gave {shape[0] if shape else 0} vectors of shape {shape[1:]} for "
+                f"{texts} texts, expected shape ({texts}, {self._store.dim}): nothing of this "
+                "window was written"
+            )
 
     def _remember(self, rows: dict[str, npt.NDArray[np.float32]]) -> None:
         self._recent.update((h, row.copy()) for h, row in rows.items())
@@ -252,12 +262,11 @@ def take_window(draws: Iterator[Any]) -> list[Any]:
     """The next passages, bounded by count and by characters; [] at the end."""
     window: list[Any] = []
     characters = 0
-    while len(window) < WINDOW_PASSAGES and characters < WINDOW_CHARACTERS:
-        item = next(draws, None)
-        if item is None:
-            break
+    for item in draws:
         window.append(item)
         characters += len(getattr(item, "text", ""))
+        if len(window) >= WINDOW_PASSAGES or characters >= WINDOW_CHARACTERS:
+            break
     return window
 
 
