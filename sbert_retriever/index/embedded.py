@@ -26,8 +26,14 @@ from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
 
 from sbert_retriever.errors import CollectionNotFoundError, InputError, StoreClosedError, StoreError
-from sbert_retriever.index import edge_convert as convert
-from sbert_retriever.index.edge_shard import DESCRIPTION_FILE, Shard, acquire, release
+from sbert_retriever.index.edge import convert
+from sbert_retriever.index.edge.shard import (
+    DESCRIPTION_FILE,
+    Shard,
+    acquire,
+    exchange,
+    release,
+)
 
 # The engine leaves fewer unindexed vectors than this as they are: exact search is fast enough.
 _UNINDEXED_BYTES = 10_000_000
@@ -74,11 +80,15 @@ class EmbeddedClient:
 
     def collection_exists(self, collection_name: str) -> bool:
         """Whether there is a collection of that name."""
-        return (self._place(collection_name) / DESCRIPTION_FILE).is_file()
+        place = self._place(collection_name)
+        if not place.is_dir() and _aside(place).is_dir():
+            _aside(place).rename(place)
+        return (place / DESCRIPTION_FILE).is_file()
 
     def get_collections(self) -> models.CollectionsResponse:
         """The names of all collections."""
-        found = sorted(path.parent.name for path in self.folder.glob(f"*/{DESCRIPTION_FILE}"))
+        names = (path.parent.name for path in self.folder.glob(f"*/{DESCRIPTION_FILE}"))
+        found = sorted(name for name in names if "+" not in name)
         return models.CollectionsResponse(
             collections=[models.CollectionDescription(name=unquote(name)) for name in found]
         )
@@ -125,6 +135,27 @@ class EmbeddedClient:
             (place / DESCRIPTION_FILE).unlink()
             release(shard)
             shutil.rmtree(place, ignore_errors=True)
+        return True
+
+    def replace_collection(self, collection_name: str, by: str) -> bool:
+        """Put one collection in the place of another, which is deleted.
+
+        Two renames; where a process was killed between them, the next one that asks for the
+        collection puts the old one back.
+
+        Raises:
+            StoreLockedError: Another process holds one of them.
+            StoreError: Something else in this process has one of them open.
+        """
+        with self._guard:
+            self._check_open()
+            old, new = self._existing(collection_name), self._existing(by)
+            for name in (collection_name, by):
+                if (shard := self._shards.pop(name, None)) is not None:
+                    release(shard)
+            _remove(_aside(old))
+            exchange(old, new, aside=_aside(old))
+            _remove(_aside(old))
         return True
 
     def get_collection(self, collection_name: str) -> models.CollectionInfo:
@@ -322,6 +353,17 @@ def _clean_up(shards: dict[str, Shard], temporary: str | None) -> None:
         release(shards.pop(name))
     if temporary is not None:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _aside(place: Path) -> Path:
+    """Where a collection lies while another takes its place; no collection's name gives a "+"."""
+    return place.with_name(f"{place.name}+replaced")
+
+
+def _remove(place: Path) -> None:
+    """Delete a collection's folder, the description first: without it, it is no collection."""
+    (place / DESCRIPTION_FILE).unlink(missing_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _dumped(parameters: Mapping[str, Any]) -> dict[str, Any]:

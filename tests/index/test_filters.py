@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from qdrant_client import QdrantClient, models
 
 from sbert_retriever.errors import InputError, InputTypeError
-from sbert_retriever.index.edge_convert import (
+from sbert_retriever.index.edge.convert import (
     edge_config,
     edge_filter,
     edge_payload_schema,

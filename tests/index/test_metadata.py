@@ -17,7 +17,7 @@ import qdrant_edge as edge
 from qdrant_client import QdrantClient, models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.edge_convert import edge_config, edge_point, record
+from sbert_retriever.index.edge.convert import edge_config, edge_point, record
 from sbert_retriever.index.metadata import MAX_DEPTH, exact_copy_needed, plain_metadata
 
 

@@ -1,25 +1,25 @@
 """The border to the embedded engine: `qdrant_client.models` in, `qdrant_edge` out, and back.
 
-Pure functions that need no open shard. Their code stands by subject in `edge_filter`,
-`edge_query`, `edge_config`, `edge_points` and `edge_ids`.
+Pure functions that need no open shard. Their code stands by subject in `filter`, `query`,
+`config`, `points` and `ids`.
 """
 
-from sbert_retriever.index.edge_config import (
+from sbert_retriever.index.edge.config import (
     edge_config,
     edge_payload_schema,
     edge_sparse_params,
     edge_vector_params,
 )
-from sbert_retriever.index.edge_filter import edge_filter
-from sbert_retriever.index.edge_ids import edge_point_id
-from sbert_retriever.index.edge_points import (
+from sbert_retriever.index.edge.filter import edge_filter
+from sbert_retriever.index.edge.ids import edge_point_id
+from sbert_retriever.index.edge.points import (
     edge_point,
     edge_points,
     edge_vector,
     record,
     scored_point,
 )
-from sbert_retriever.index.edge_query import (
+from sbert_retriever.index.edge.query import (
     edge_order_by,
     edge_payload_selector,
     edge_query_request,

@@ -35,14 +35,14 @@ from typing import Any, TypeAlias
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError, InputTypeError
-from sbert_retriever.index.filter_operators import (
+from sbert_retriever.index.filters.operators import (
     BOUNDS,
     OPERATORS,
     Clauses,
     equal,
     range_condition,
 )
-from sbert_retriever.index.filter_walk import check_filter, filter_fields, is_match_all
+from sbert_retriever.index.filters.walk import check_filter, filter_fields, is_match_all
 from sbert_retriever.index.metadata import plain_value
 
 __all__ = ["build_filter", "check_filter", "filter_fields", "is_match_all", "payload_key"]

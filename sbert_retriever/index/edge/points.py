@@ -12,7 +12,7 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.edge_ids import edge_point_id
+from sbert_retriever.index.edge.ids import edge_point_id
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 

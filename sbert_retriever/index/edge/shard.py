@@ -127,6 +127,33 @@ def release(shard: Shard) -> None:
         shard._close()
 
 
+def exchange(old: Path, new: Path, *, aside: Path) -> None:
+    """Move `old` to `aside` and `new` to where `old` was, while no process has either open.
+
+    Raises:
+        StoreLockedError: Another process holds one of them.
+        StoreError: Something in this process holds one of them.
+    """
+    with _open_guard:
+        for folder in (old, new):
+            if folder.resolve() in _open:
+                raise StoreError(f"{folder} is open in this process: close what holds it first")
+        locks = [_lock(folder) for folder in (old, new)]
+        if os.name == "nt":
+            # There a folder with an open file in it cannot be renamed.
+            _close(locks)
+        try:
+            old.rename(aside)
+            new.rename(old)
+        finally:
+            _close(locks)
+
+
+def _close(locks: list[IO[str]]) -> None:
+    for lock in locks:
+        lock.close()
+
+
 @contextmanager
 def engine_errors() -> Iterator[None]:
     """Turn the engine's plain exceptions, and its panics, into StoreRequestError."""
@@ -192,7 +219,7 @@ def _load(shard_folder: Path) -> edge.EdgeShard:
 
 
 def _optimize_apart(shard_folder: Path) -> None:
-    command = [sys.executable, "-m", "sbert_retriever.index.edge_optimize", str(shard_folder)]
+    command = [sys.executable, "-m", "sbert_retriever.index.edge.optimize", str(shard_folder)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     finished = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False

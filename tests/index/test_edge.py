@@ -13,7 +13,7 @@ import qdrant_edge as edge
 from qdrant_client import QdrantClient, models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index import edge_convert as convert
+from sbert_retriever.index.edge import convert
 
 POINTS = 120
 VECTORS = {

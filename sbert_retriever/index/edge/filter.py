@@ -15,8 +15,8 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.edge_ids import edge_point_id
-from sbert_retriever.index.filter_walk import check_filter, clause
+from sbert_retriever.index.edge.ids import edge_point_id
+from sbert_retriever.index.filters.walk import check_filter, clause
 
 
 def edge_filter(filter: models.Filter) -> edge.Filter:

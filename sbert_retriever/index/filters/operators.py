@@ -13,8 +13,8 @@ from typing import Any
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.filter_geo import geo_box, geo_polygon, geo_radius
-from sbert_retriever.index.filter_values import bound, unwrap
+from sbert_retriever.index.filters.geo import geo_box, geo_polygon, geo_radius
+from sbert_retriever.index.filters.values import bound, unwrap
 from sbert_retriever.index.metadata import plain_value
 
 BOUNDS = ("gt", "gte", "lt", "lte")

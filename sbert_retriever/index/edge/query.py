@@ -12,9 +12,9 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.edge_config import twin
-from sbert_retriever.index.edge_filter import edge_filter, iso_text
-from sbert_retriever.index.edge_points import edge_vector
+from sbert_retriever.index.edge.config import twin
+from sbert_retriever.index.edge.filter import edge_filter, iso_text
+from sbert_retriever.index.edge.points import edge_vector
 
 _LIMIT = 10
 _RRF_K = 2

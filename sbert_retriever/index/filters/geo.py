@@ -8,7 +8,7 @@ from typing import Any
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.filter_values import number
+from sbert_retriever.index.filters.values import number
 
 
 def geo_radius(name: str, key: str, value: Any) -> models.Condition:
