@@ -21,114 +21,14 @@ if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_WORDS = [
-    "the",
-    "of",
-    "and",
-    "to",
-    "in",
-    "is",
-    "that",
-    "it",
-    "was",
-    "for",
-    "on",
-    "are",
-    "as",
-    "with",
-    "his",
-    "they",
-    "at",
-    "be",
-    "this",
-    "from",
-    "have",
-    "or",
-    "by",
-    "one",
-    "had",
-    "not",
-    "but",
-    "what",
-    "all",
-    "were",
-    "when",
-    "we",
-    "there",
-    "can",
-    "an",
-    "your",
-    "which",
-    "their",
-    "said",
-    "if",
-    "do",
-    "will",
-    "each",
-    "about",
-    "how",
-    "up",
-    "out",
-    "them",
-    "then",
-    "she",
-    "many",
-    "some",
-    "so",
-    "these",
-    "would",
-    "other",
-    "into",
-    "has",
-    "more",
-    "her",
-    "two",
-    "like",
-    "him",
-    "see",
-    "time",
-    "could",
-    "no",
-    "make",
-    "than",
-    "first",
-    "been",
-    "its",
-    "who",
-    "now",
-    "people",
-    "my",
-    "made",
-    "over",
-    "did",
-    "down",
-    "only",
-    "way",
-    "find",
-    "use",
-    "may",
-    "water",
-    "long",
-    "little",
-    "very",
-    "after",
-    "words",
-    "called",
-    "just",
-    "where",
-    "most",
-    "know",
-    "cat",
-    "dog",
-    "house",
-    "query",
-    "passage",
-    "sentence",
-    "text",
-    "vector",
-    "search",
-    "model",
-]
+_WORD_LIST = """
+the of and to in is that it was for on are as with his they at be this from have or by one had
+not but what all were when we there can an your which their said if do will each about how up
+out them then she many some so these would other into has more her two like him see time could
+no make than first been its who now people my made over did down only way find use may water
+long little very after words called just where most know cat dog house query passage sentence
+text vector search model
+"""
 _MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -149,7 +49,7 @@ def tiny_bert(
     max_length: int = 32,
     positions: int = 64,
     normalize: bool = True,
-    words: Sequence[str] = _WORDS,
+    words: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Path:
     """Write a small random BERT as a sentence-transformers folder, tokenizer included.
@@ -163,7 +63,7 @@ def tiny_bert(
         max_length: Tokens the model reads, special ones included.
         positions: Position embeddings.
         normalize: Whether a Normalize module ends it.
-        words: Whole words of the vocabulary; other words are cut into characters.
+        words: Whole words of the vocabulary, None for some common ones; others become letters.
         seed: Of the weights.
 
     Returns:
@@ -171,7 +71,7 @@ def tiny_bert(
     """
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    vocabulary = _vocabulary(words)
+    vocabulary = _vocabulary(_WORD_LIST.split() if words is None else words)
     _write_tokenizer(path, vocabulary, positions)
     config = {
         "architectures": ["BertModel"],
@@ -253,7 +153,7 @@ def _write_weights(
     from safetensors.numpy import save_file
 
     rng = np.random.default_rng(seed)
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (vocab, hidden),
         "embeddings.position_embeddings.weight": (rows, hidden),
         "embeddings.token_type_embeddings.weight": (2, hidden),
@@ -269,7 +169,7 @@ def _write_weights(
         norms += [f"{at}attention.output.LayerNorm", f"{at}output.LayerNorm"]
     for name, shape in linears.items():
         shapes[f"{name}.weight"] = shape
-        shapes[f"{name}.bias"] = shape[:1]
+        shapes[f"{name}.bias"] = (shape[0],)
     state = {n: rng.normal(scale=0.2, size=s).astype(np.float32) for n, s in shapes.items()}
     for name in norms:
         state[f"{name}.weight"] = rng.normal(1, 0.1, hidden).astype(np.float32)

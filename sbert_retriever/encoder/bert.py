@@ -1,6 +1,10 @@
 """A lean BERT forward pass for inference (Devlin et al. 2019): query, key and value in one product.
 
-Measured against transformers' BertModel on two cores: see docs of `BertBackbone`.
+Against transformers' BertModel, MiniLM in float32 on two cores, interleaved medians: one query
+of 12 tokens 4.9 ms (7.6), 64 x 16 tokens 86 ms (97), 8 x 220 tokens 214 ms (217). The large
+batches run at the speed of the matrix products. What did not pay: weights packed beforehand for
+oneDNN with bias, GELU and residual fused (27 ms a query), transposed weights with addmm (no
+difference), attention written out (slower).
 """
 
 from __future__ import annotations

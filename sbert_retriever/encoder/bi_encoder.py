@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from sbert_retriever.encoder.batching import token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.head import Head, load_head
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.texts import checked, windows
@@ -344,6 +345,7 @@ class BiEncoder:
 
     def _loaded(self) -> tuple[Backbone, Head]:
         """The model, read from disk by the first thread that asks."""
+        settle(self._device)
         if self._model is None:
             with self._lock:
                 if self._model is None:
@@ -373,8 +375,8 @@ class BiEncoder:
         )
 
 
-def _known(policy: str) -> OnTruncate:
-    if policy not in ("warn", "error", "ignore"):
+def _known(policy: OnTruncate) -> OnTruncate:
+    if policy not in get_args(OnTruncate):
         raise InputError(f"on_truncate={policy!r}, expected 'warn', 'error' or 'ignore'")
     return policy
 

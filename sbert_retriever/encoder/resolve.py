@@ -183,7 +183,7 @@ def _snapshot(repository: str, options: HubOptions, *, local: bool) -> Path | st
             folder = snapshot_download(
                 repository,
                 revision=options.revision,
-                cache_dir=options.cache_dir,
+                cache_dir=options.cache,
                 token=options.token,
                 local_files_only=local,
                 allow_patterns=patterns,

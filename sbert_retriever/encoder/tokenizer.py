@@ -6,7 +6,6 @@ padding while another thread encodes is what raises "Already borrowed". Truncati
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer, normalizers
 
 from sbert_retriever.encoder.batching import TokenIds
+from sbert_retriever.encoder.process import in_forked_child
 from sbert_retriever.errors import InputError, ModelFormatError
 
 _CHARACTERS_AT_ONCE = 1 << 20
@@ -49,7 +49,6 @@ class TextTokenizer:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
-        self._process = os.getpid()
         self._after = _specials_after(tokenizer)
         self.max_length = max_length
         self.pad_id = pad_id
@@ -71,13 +70,11 @@ class TextTokenizer:
 
     def offsets(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         """Character spans (start, end) of each token, without special tokens or truncation."""
-        encode = self._tokenizer.encode_batch
-        found = (
-            encoding.offsets
+        return [
+            list(encoding.offsets)
             for part in _portions(texts)
-            for encoding in self._run(encode, part, special=False)
-        )
-        return [list(spans) for spans in found]
+            for encoding in self._run(self._chosen(self._tokenizer.encode_batch, part), part)
+        ]
 
     def prompt_length(self, prompt: str) -> int:
         """Tokens that a prompt takes at a text's start, with the special ones before it."""
@@ -90,17 +87,21 @@ class TextTokenizer:
         return ids[: self.max_length - self._after] + ids[len(ids) - self._after :]
 
     def _encode(self, texts: list[str]) -> list[Encoding]:
-        if len(texts) == 1 or os.getpid() != self._process:
-            # One by one: the thread pool of the parent does not exist in a forked child.
-            return self._run(self._one_by_one, texts)
-        return self._run(self._tokenizer.encode_batch_fast, texts)
+        encode = self._chosen(self._tokenizer.encode_batch_fast, texts)
+        return self._run(encode, texts, special=True)
+
+    def _chosen(
+        self, encode: Callable[..., list[Encoding]], texts: list[str]
+    ) -> Callable[..., list[Encoding]]:
+        """The batch method; one by one where that is quicker, or where its threads are gone."""
+        return self._one_by_one if len(texts) == 1 or in_forked_child() else encode
 
     def _one_by_one(self, texts: list[str], *, add_special_tokens: bool) -> list[Encoding]:
         encode = self._tokenizer.encode
         return [encode(text, add_special_tokens=add_special_tokens) for text in texts]
 
     def _run(
-        self, encode: Callable[..., list[Encoding]], texts: list[str], *, special: bool = True
+        self, encode: Callable[..., list[Encoding]], texts: list[str], *, special: bool = False
     ) -> list[Encoding]:
         try:
             return encode(texts, add_special_tokens=special)
