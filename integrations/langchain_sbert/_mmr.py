@@ -134,14 +134,13 @@ def diverse(
 def _query_row(retriever: Retriever, query: str | Sequence[float]) -> Steps[Vectors]:
     """The query's vector as (1, dim), checked."""
     if not isinstance(query, str):
-        dim = (yield from retriever.store.facts()).dim
-        return query_vector(query, dim, store=retriever.store)
+        return query_vector(query, store=retriever.store)
 
     def encode() -> Vectors:
         return retriever.encoder.encode_queries([query_text(query)])
 
     vectors: Vectors = yield work(encode)
-    return query_vector(vectors[0], vectors.shape[1], store=retriever.store)
+    return query_vector(vectors[0], store=retriever.store)
 
 
 def _check(k: int, fetch_k: int, lambda_mult: object) -> None:
