@@ -18,7 +18,7 @@ from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.ingest.expand import expand
-from sbert_retriever.query import Search, SearchOptions, nearest, query_text, query_vector
+from sbert_retriever.query import Search, SearchOptions, nearest, query_vector
 from sbert_retriever.types import Hit, ScoreKind
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _query_row(retriever: Retriever, query: str | Sequence[float]) -> Steps[Vect
         return query_vector(query, store=retriever.store)
 
     def encode() -> Vectors:
-        return retriever.encoder.encode_queries([query_text(query)])
+        return retriever.encoder.encode_queries([query])
 
     vectors: Vectors = yield work(encode)
     return query_vector(vectors[0], store=retriever.store)

@@ -1,0 +1,89 @@
+"""Where vector stores lie, how they are called, and embeddings whose vectors are known."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_sbert import SBERTEmbeddings, SBERTVectorStore
+from qdrant_client import QdrantClient
+
+_SERVER = pytest.param("server", marks=pytest.mark.server)
+
+
+@pytest.fixture(params=["folder", "memory", "local", _SERVER])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The constructor's arguments for each engine."""
+    name = f"docs-{uuid.uuid4().hex}"
+    if request.param == "folder":
+        yield {"location": tmp_path / "index", "collection_name": name}
+    elif request.param == "memory":
+        yield {"location": ":memory:", "collection_name": name}
+    elif request.param == "local":
+        client = QdrantClient(":memory:")
+        yield {"client": client, "collection_name": name}
+        client.close()
+    else:
+        url = os.environ.get("QDRANT_URL")
+        if not url:
+            pytest.skip("QDRANT_URL is not set: no server to test with")
+        yield {"location": url, "collection_name": name}
+        client = QdrantClient(url)
+        client.delete_collection(name)
+        client.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Callable[..., Awaitable[Any]]:
+    """Call a method by name, or its asynchronous twin."""
+
+    async def perform(target: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if request.param == "sync":
+            return getattr(target, method)(*args, **kwargs)
+        return await getattr(target, f"a{method}")(*args, **kwargs)
+
+    return perform
+
+
+class TableEmbeddings(Embeddings):
+    """Embeddings that look each text's vector up, and count the texts."""
+
+    def __init__(self, table: dict[str, list[float]]) -> None:
+        self.table = table
+        self.embedded: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.embedded.extend(texts)
+        return [self._vector(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._vector(text)
+
+    def _vector(self, text: str) -> list[float]:
+        width = len(next(iter(self.table.values())))
+        # Unknown texts, such as the one that measures the width, point in their own direction.
+        return self.table.get(text, [1.0 + ord(c) % 7 for c in text.ljust(width, "x")[:width]])
+
+
+@pytest.fixture
+def table() -> type[TableEmbeddings]:
+    """The class, so that each test names its own vectors."""
+    return TableEmbeddings
+
+
+@pytest.fixture(scope="session")
+def minilm_embeddings() -> SBERTEmbeddings:
+    """all-MiniLM-L6-v2 in float32 on the CPU."""
+    return SBERTEmbeddings(model="all-MiniLM-L6-v2", device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def letters(place: dict[str, Any]) -> Iterator[SBERTVectorStore]:
+    """An empty store over vectors of three components."""
+    with SBERTVectorStore(TableEmbeddings({"x": [1.0, 0.0, 0.0]}), **place) as store:
+        yield store
