@@ -15,7 +15,7 @@ from sbert_retriever.index.connection import Connection, connect
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
-from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.steps import RetryPolicy, Steps
 from sbert_retriever.index.store import CollectionFacts, PassageStore, source_is
 from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
@@ -79,6 +79,7 @@ class Retriever:
         create: bool = True,
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
+        retry: RetryPolicy | None = None,
     ) -> Self:
         """Open a collection, or create it.
 
@@ -99,6 +100,7 @@ class Retriever:
             create: Whether to create a collection that is not there, when a model is given.
             timeout_s: Seconds a request to a server may take.
             prefer_grpc: Talk to a server over gRPC.
+            retry: How long a call that failed in passing is tried again.
 
         Raises:
             CollectionNotFoundError: There is no such collection, and no model to create it with
@@ -115,6 +117,7 @@ class Retriever:
             api_key=api_key,
             timeout_s=timeout_s,
             prefer_grpc=prefer_grpc,
+            retry=retry,
         )
         try:
             store = PassageStore(connection, collection_name, layout)

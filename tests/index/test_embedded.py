@@ -1,0 +1,273 @@
+"""The embedded engine's folder: locks, kills, forks, sharing, index building."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from qdrant_client import models
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import (
+    CollectionNotFoundError,
+    InputError,
+    StoreClosedError,
+    StoreError,
+    StoreLockedError,
+)
+from sbert_retriever.index.embedded import EmbeddedClient
+from sbert_retriever.testing import HashEncoder
+
+PASSAGES = [Passage(f"p{i}", f"text {i}") for i in range(5)]
+
+HOLD = """
+import sys
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.testing import HashEncoder
+retriever = Retriever.open(sys.argv[1], model=HashEncoder(dim=64))
+n = 0
+while True:
+    ids = [f"k{n + i}" for i in range(20)]
+    retriever.index(Passage(i, f"text {i}") for i in ids)
+    n += 20
+    print(n, flush=True)
+    if sys.argv[2] == "once":
+        sys.stdin.read()
+"""
+
+
+def start(folder, mode):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder), mode],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    process.stdout.readline()
+    return process
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=20)
+    rest = process.stdout.read().split()
+    process.stdin.close()
+    process.stdout.close()
+    return [int(n) for n in rest if n.isdigit()]
+
+
+def open_folder(folder, **options):
+    return Retriever.open(folder, model=HashEncoder(dim=64), **options)
+
+
+def test_a_second_opening_in_the_process_shares_the_first(tmp_path):
+    """Two openings of one folder in one process see the same data, and either may close first."""
+    first, second = open_folder(tmp_path), open_folder(tmp_path)
+    first.index(PASSAGES)
+    assert second.count() == 5
+    first.close()
+    second.index([Passage("more", "text")])
+    assert second.count() == 6
+    second.close()
+    with open_folder(tmp_path) as third:
+        assert third.count() == 6
+
+
+def test_another_process_is_told_who_holds_the_folder(tmp_path):
+    """A folder held elsewhere gives one sentence with the process and the ways out."""
+    process = start(tmp_path, "once")
+    try:
+        with pytest.raises(StoreLockedError, match=rf"process {process.pid}.*Qdrant server"):
+            open_folder(tmp_path)
+    finally:
+        kill(process)
+
+
+def test_after_kill_9_it_opens_and_nothing_acknowledged_is_lost(tmp_path):
+    """A killed process holds nothing, and what it was told is in, is in."""
+    process = start(tmp_path, "on")
+    time.sleep(1.0)
+    process.send_signal(signal.SIGKILL)
+    acknowledged = max([20, *kill(process)])
+    with open_folder(tmp_path) as retriever:
+        ids = [f"k{n}" for n in range(acknowledged)]
+        assert len(retriever.get(ids)) == acknowledged
+        assert retriever.search("text k7", k=1)[0].text.startswith("text k")
+
+
+def test_closed(tmp_path):
+    retriever = open_folder(tmp_path)
+    retriever.close()
+    retriever.close()
+    with pytest.raises(StoreClosedError, match="open the retriever again"):
+        retriever.count()
+
+
+def test_a_private_folder_is_removed_on_close():
+    retriever = open_folder(":memory:")
+    folder = retriever.store.connection.client.folder
+    retriever.index(PASSAGES)
+    assert folder.is_dir()
+    retriever.close()
+    assert not folder.exists()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(StoreError, match="is a file"):
+        open_folder(file)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    with pytest.raises(StoreError, match="cannot be opened"):
+        open_folder("/proc/nowhere")
+
+
+def test_an_unknown_collection_names_those_there_are(tmp_path):
+    client = EmbeddedClient(tmp_path)
+    vectors = {"dense": models.VectorParams(size=4, distance=models.Distance.COSINE)}
+    client.create_collection("one", vectors_config=vectors)
+    with pytest.raises(CollectionNotFoundError, match="it has: 'one'"):
+        client.count("two")
+    client.close()
+
+
+@pytest.mark.parametrize("name", ["a/b", "ünï", "with space", "%2F", "..x"])
+def test_odd_collection_names_stay_in_the_folder(tmp_path, name):
+    with open_folder(tmp_path / "in", collection_name=name) as retriever:
+        retriever.index(PASSAGES)
+        client = retriever.store.connection.client
+        assert [c.name for c in client.get_collections().collections] == [name]
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
+    with open_folder(tmp_path / "in", collection_name=name) as retriever:
+        assert retriever.count() == 5
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 201])
+def test_names_that_are_none(tmp_path, name):
+    with pytest.raises(InputError, match="no collection name"):
+        open_folder(tmp_path, collection_name=name)
+
+
+def test_what_a_killed_creation_left_is_replaced(tmp_path):
+    with open_folder(tmp_path) as retriever:
+        retriever.index(PASSAGES)
+    (tmp_path / "default" / "collection.json").unlink()
+    with open_folder(tmp_path) as retriever:
+        assert retriever.count() == 0
+        assert retriever.index(PASSAGES).added == 5
+
+
+def test_a_damaged_description(tmp_path):
+    open_folder(tmp_path).close()
+    (tmp_path / "default" / "collection.json").write_text("{")
+    with pytest.raises(StoreError, match="damaged"):
+        open_folder(tmp_path)
+
+
+def test_a_collection_of_a_newer_format(tmp_path):
+    open_folder(tmp_path).close()
+    file = tmp_path / "default" / "collection.json"
+    raw = json.loads(file.read_text())
+    raw["metadata"]["sbert_retriever"]["format_version"] = 99
+    file.write_text(json.dumps(raw))
+    with pytest.raises(StoreError, match="upgrade"):
+        open_folder(tmp_path)
+
+
+def test_a_moved_folder_opens(tmp_path):
+    with open_folder(tmp_path / "here") as retriever:
+        retriever.index(PASSAGES)
+    (tmp_path / "here").rename(tmp_path / "there")
+    with open_folder(tmp_path / "there") as retriever:
+        assert retriever.get(["p3"]) == [PASSAGES[3]]
+
+
+def test_deleted_and_created_again(tmp_path):
+    with open_folder(tmp_path) as retriever:
+        retriever.index(PASSAGES)
+        retriever.store.connection.client.delete_collection("default")
+    with open_folder(tmp_path) as retriever:
+        assert retriever.count() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_gets_an_error_and_does_not_hang(tmp_path):
+    with open_folder(tmp_path) as retriever:
+        retriever.index(PASSAGES)
+        child = os.fork()
+        if child == 0:
+            try:
+                retriever.count()
+            except StoreClosedError as error:
+                os._exit(0 if "forked" in str(error) else 2)
+            os._exit(1)
+        deadline = time.monotonic() + 20
+        done, status = os.waitpid(child, os.WNOHANG)
+        while not done and time.monotonic() < deadline:
+            time.sleep(0.05)
+            done, status = os.waitpid(child, os.WNOHANG)
+        if not done:
+            os.kill(child, signal.SIGKILL)
+        assert done
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert retriever.count() == 5
+
+
+@pytest.fixture
+def many(tmp_path):
+    """7,000 vectors of 384 dimensions: just over what the engine leaves unindexed."""
+    client = EmbeddedClient(tmp_path)
+    vectors = {"dense": models.VectorParams(size=384, distance=models.Distance.COSINE)}
+    client.create_collection("many", vectors_config=vectors)
+    rows = np.random.default_rng(0).normal(size=(7000, 384)).astype(np.float32)
+    for start in range(0, 7000, 1000):
+        points = [
+            models.PointStruct.model_construct(id=i, vector={"dense": row}, payload={})
+            for i, row in enumerate(rows[start : start + 1000].tolist(), start)
+        ]
+        client.upsert("many", points=points)
+    yield client, rows
+    client.close()
+
+
+def test_the_index_is_built_apart_and_python_goes_on(many):
+    client, rows = many
+    assert client.get_collection("many").indexed_vectors_count == 0
+    beats = []
+    stop = threading.Event()
+
+    def beat():
+        while not stop.wait(0.01):
+            beats.append(time.monotonic())
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    assert client.optimize("many")
+    stop.set()
+    thread.join()
+    # The engine's own call would let no other thread run until it is done.
+    assert len(beats) > 5
+    info = client.get_collection("many")
+    assert (info.points_count, info.indexed_vectors_count) == (7000, 7000)
+    found = client.query_points("many", query=rows[17].tolist(), using="dense", limit=1)
+    assert found.points[0].id == 17
+    assert not client.optimize("many")
+
+
+def test_a_failed_index_build_loses_nothing(many, monkeypatch):
+    client, rows = many
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(StoreError, match="Nothing is lost"):
+        client.optimize("many")
+    assert client.count("many").count == 7000
+    found = client.query_points("many", query=rows[3].tolist(), using="dense", limit=1)
+    assert found.points[0].id == 3
