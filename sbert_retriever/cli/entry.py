@@ -96,7 +96,7 @@ def _told(error: BaseException) -> int:
     return FAILED
 
 
-def _usage(error: Exception) -> str:
+def _usage(error: BaseException) -> str:
     message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else _PROGRAM

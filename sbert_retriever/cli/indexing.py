@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sbert_retriever.cli import options
 from sbert_retriever.cli.opening import collection_exists
-from sbert_retriever.cli.output import progress, put, put_json, say, say_failures
-from sbert_retriever.errors import InputError, InterruptedRunError
+from sbert_retriever.cli.output import print_report, progress, resumable, say
+from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
-    from sbert_retriever.ingest.files import Reading
     from sbert_retriever.retriever import Retriever
     from sbert_retriever.types import IndexReport
 
@@ -24,12 +22,19 @@ _FORMATS = ("auto", "text", "jsonl")
 def index(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="PATH...", help='Files, folders and globs; "-" is the standard input.'
-        ),
+        typer.Argument(metavar="PATH", help='Files, folders and globs; "-" is the standard input.'),
     ],
     to: options.To,
-    model: options.Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="A folder, a packaged name or a hub id. [default: the collection's own; for a new "
+            f"one, {DEFAULT_MODEL}]",
+            show_default=False,
+        ),
+    ] = None,
     collection: options.Collection = "default",
     text_field: Annotated[
         list[str] | None,
@@ -123,34 +128,30 @@ def index(
     # Paths are looked at first: a misspelt one must not leave an empty collection behind.
     total = expected_passages(paths, chunked=chunk_tokens is not None)
     note = (lambda _: None) if quiet else say
-    try:
-        with (
-            _opened(
-                to,
-                collection,
-                dry_run=dry_run,
-                note=note,
-                model=model,
-                device=device,
-                dtype=dtype,
-                api_key=api_key,
-            ) as retriever,
-            progress("indexing", total=total, quiet=quiet) as on_progress,
-        ):
-            report = index_files(
-                retriever,
-                paths,
-                reading=reading,
-                prune=prune,
-                dry_run=dry_run,
-                on_progress=on_progress,
-                on_note=note,
-            )
-            limit = _limit(retriever)
-    except KeyboardInterrupt as error:
-        raise InterruptedRunError(
-            "interrupted: what was written is kept; run the same command again to go on"
-        ) from error
+    with (
+        resumable(),
+        _opened(
+            to,
+            collection,
+            dry_run=dry_run,
+            note=note,
+            model=model,
+            device=device,
+            dtype=dtype,
+            api_key=api_key,
+        ) as retriever,
+        progress("indexing", total=total, quiet=quiet) as on_progress,
+    ):
+        report = index_files(
+            retriever,
+            paths,
+            reading=reading,
+            prune=prune,
+            dry_run=dry_run,
+            on_progress=on_progress,
+            on_note=note,
+        )
+        limit = _limit(retriever)
     _print(report, as_json=json, limit=limit)
 
 
@@ -191,16 +192,10 @@ def _limit(retriever: Retriever) -> int | None:
 
 
 def _print(report: IndexReport, *, as_json: bool, limit: int | None) -> None:
-    say_failures(report.failures)
     if report.truncated:
         say(
             f"warning: {report.truncated} of {report.encoded} encoded texts are longer than the "
             f"{limit} tokens that the model reads; the rest of each is not searched. Cut them with "
             "--chunk-tokens"
         )
-    if as_json:
-        put_json(asdict(report))
-    else:
-        put(str(report))
-    if report.failed:
-        raise typer.Exit(1)
+    print_report(report, as_json=as_json)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sbert_retriever.errors import CollectionNotFoundError
@@ -24,10 +26,22 @@ def open_existing(location: str, collection: str, **settings: Any) -> Retriever:
     """
     from sbert_retriever.retriever import Retriever
 
-    try:
+    with naming_collections(location, collection, settings.get("api_key")):
         return Retriever.open(location, collection_name=collection, create=False, **settings)
+
+
+@contextmanager
+def naming_collections(
+    location: str, collection: str, api_key: str | None = None
+) -> Iterator[None]:
+    """Add to "no such collection" which there are.
+
+    Raises:
+        CollectionNotFoundError: In the place of the one that came.
+    """
+    try:
+        yield
     except CollectionNotFoundError as error:
-        api_key = settings.get("api_key")
         raise CollectionNotFoundError(_missing(location, collection, api_key)) from error
 
 

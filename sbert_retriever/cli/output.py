@@ -6,9 +6,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from time import monotonic
 from typing import Any
 
+import typer
+
+from sbert_retriever.errors import InterruptedRunError
 from sbert_retriever.types import Failure, IndexReport
 
 _PLAIN_LINE_EVERY_S = 5.0
@@ -46,11 +50,11 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters shown, so that no document steers the terminal.
+    r"""The text with control characters shown, so that no document steers the terminal.
 
     Examples:
-        >>> printable("a\\x1b[31mb")
-        'a\\ufffd[31mb'
+        >>> printable("a\x1b[31mb") == "a\ufffd[31mb"
+        True
     """
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
@@ -63,6 +67,36 @@ def say_failures(failures: Iterable[Failure]) -> None:
         say(f"failed: {failure.reason if known else f'{failure.id[:200]}: {failure.reason}'}")
     if len(listed) > _FAILURES_SHOWN:
         say(f"failed: {len(listed) - _FAILURES_SHOWN} more (--json lists them all)")
+
+
+def print_report(report: IndexReport, *, as_json: bool) -> None:
+    """A report to stdout, its failures to stderr.
+
+    Raises:
+        typer.Exit: With 1, where something failed.
+    """
+    say_failures(report.failures)
+    if as_json:
+        put_json(asdict(report))
+    else:
+        put(str(report))
+    if report.failed:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Say on Ctrl-C that nothing was lost.
+
+    Raises:
+        InterruptedRunError: In the place of KeyboardInterrupt.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise InterruptedRunError(
+            "interrupted: what was written is kept; run the same command again to go on"
+        ) from error
 
 
 @contextmanager

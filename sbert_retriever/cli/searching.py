@@ -27,7 +27,7 @@ def query(
     questions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[QUESTION]...",
+            metavar="QUESTION",
             help='In quotes. None, or "-", reads them from the standard input, one a line.',
             show_default=False,
         ),

@@ -1,16 +1,125 @@
 """`sbert-retriever export`, `import` and `rebuild`."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
 from sbert_retriever.cli import options
+from sbert_retriever.cli.opening import naming_collections, open_existing
+from sbert_retriever.cli.output import print_report, progress, resumable, say
+
+_STDIO = "-"
 
 
-def export(location: options.Location) -> None:
-    """x"""
+def export(
+    location: options.Location,
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="FILE", help='A jsonl file; "-" is stdout.'),
+    ] = _STDIO,
+    collection: options.Collection = "default",
+    api_key: options.ApiKey = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write every passage, with its vector, as a line of JSON; needs no model.
+
+    A file gets its name when it is whole.
+    """
+    from sbert_retriever.ingest.exchange import export_passages
+
+    with open_existing(location, collection, api_key=api_key) as retriever:
+        total = retriever.count()
+        with progress("exporting", total=total, quiet=quiet) as on_progress:
+            if output == _STDIO:
+                if hasattr(sys.stdout, "reconfigure"):
+                    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+                count = export_passages(retriever.store, sys.stdout, on_progress=on_progress)
+            else:
+                count = export_passages(retriever.store, Path(output), on_progress=on_progress)
+    if not quiet:
+        say(f"{count} passages exported")
 
 
-def import_(location: options.Location) -> None:
-    """x"""
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help='An export; "-" is stdin.')],
+    to: options.To,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Encode the texts anew with this one. Without it, the vectors are kept.",
+            show_default=False,
+        ),
+    ] = None,
+    collection: options.Collection = "default",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Bring an export into a collection, which is created where it is absent.
+
+    A run that was stopped goes on where it was when it is run again.
+    """
+    from sbert_retriever.transfer import import_file, import_lines
+
+    settings: dict[str, Any] = {
+        "model": model,
+        "collection_name": collection,
+        "device": device,
+        "dtype": dtype,
+    }
+    with resumable(), progress("importing", total=None, quiet=quiet) as on_progress:
+        if file == _STDIO:
+            if hasattr(sys.stdin, "reconfigure"):
+                sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+            report = import_lines(
+                sys.stdin, to, api_key=api_key, on_progress=on_progress, **settings
+            )
+        else:
+            report = import_file(
+                Path(file), to, api_key=api_key, on_progress=on_progress, **settings
+            )
+    print_report(report, as_json=json)
 
 
-def rebuild(location: options.Location) -> None:
-    """x"""
+def rebuild(
+    location: Annotated[str, typer.Argument(metavar="LOCATION", help="A folder.")],
+    model: Annotated[
+        str, typer.Option("--model", metavar="MODEL", help="The new model.", show_default=False)
+    ],
+    collection: options.Collection = "default",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Encode every stored text with another model.
+
+    The new collection grows beside the old one and takes its place when it is whole. Until then
+    the old one answers as before; a run that was stopped goes on when it is run again.
+    """
+    from sbert_retriever.transfer import rebuild as run
+
+    with (
+        resumable(),
+        naming_collections(location, collection),
+        progress("rebuilding", total=None, quiet=quiet) as on_progress,
+    ):
+        report = run(
+            location,
+            model=model,
+            collection_name=collection,
+            device=device,
+            dtype=dtype,
+            on_progress=on_progress,
+        )
+    if report.failed:
+        say(f"collection {collection!r} was left as it is: not every text could be encoded")
+    print_report(report, as_json=json)
