@@ -44,9 +44,9 @@ def chunk(
 ) -> list[Passage]:
     """Cut a text into passages of at most `max_tokens` of the model's own tokens.
 
-    `passage.text` is `text.text[start:end]`, exactly; every character that is not white space is
-    in a passage. A grapheme is never cut, so one that alone has more tokens than `max_tokens`
-    is the only passage that can exceed it.
+    `passage.text` is `text.text[start:end]`, exactly. Every character that is not white space is
+    in a passage, but for stretches that have no token at all (a lone accent). A grapheme is never
+    cut, so one that alone has more tokens than `max_tokens` is the only passage to exceed it.
 
     The metadata of each is that of the text and "title", "section" ("Install > Linux") and
     "page" where there are such, "start" and "end" (offsets in the text), "chunk" (its position,

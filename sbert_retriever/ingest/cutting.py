@@ -53,7 +53,7 @@ class Cutter:
     def spans(self, start: int, end: int) -> list[Span]:
         """Spans of one section, in order, without white space around them."""
         raw = (self._trim(*span) for span in self._raw_spans(start, end))
-        return self._fit([(a, b) for a, b in raw if a < b and self._count(a, b)])
+        return _ordered(self._fit([(a, b) for a, b in raw if a < b and self._count(a, b)]))
 
     def _raw_spans(self, start: int, end: int) -> Iterator[Span]:
         cut = start
@@ -156,3 +156,15 @@ class Cutter:
             return [(start, end)]
         raw = (self._trim(start, at), self._trim(at, end))
         return self._fit([span for span in raw if span[0] < span[1]])
+
+
+def _ordered(spans: list[Span]) -> list[Span]:
+    """Ascending, without those that lie within another.
+
+    A part that `_fit` cut off may begin after the next span does, or lie within it.
+    """
+    kept: list[Span] = []
+    for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
+        if not kept or end > kept[-1][1]:
+            kept.append((start, end))
+    return kept

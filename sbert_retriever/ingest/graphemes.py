@@ -29,8 +29,10 @@ def is_border(text: str, at: int, start: int = 0) -> bool:
     before, after = text[at - 1], text[at]
     if before < "\u0300" and after < "\u0300":
         return not (before == "\r" and after == "\n")
-    if _extends(after) or before == _JOINER or _is_surrogate_pair(before, after):
+    if _extends(after) or _is_surrogate_pair(before, after):
         return False
+    if before == _JOINER:
+        return after.isspace()
     if _is_flag(before) and _is_flag(after):
         return _flags_before(text, at, start) % 2 == 0
     return not (_is_conjunct(before, after) or _is_jamo_pair(before, after))
