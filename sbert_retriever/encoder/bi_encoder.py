@@ -89,7 +89,9 @@ class BiEncoder:
         self._truncate_dim = truncate_dim
         self._on_truncate = _known(on_truncate)
         default_tokens, self._full_tokens = _BATCH_TOKENS[device.type]
-        self._batch_tokens = batch_tokens or default_tokens
+        self._batch_tokens = default_tokens if batch_tokens is None else batch_tokens
+        if self._batch_tokens < 1:
+            raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
         self._width = output_width(checkpoint)
         self._tokenizer = load_tokenizer(
             checkpoint.transformer,

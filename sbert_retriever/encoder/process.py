@@ -31,8 +31,8 @@ def settle(device: torch.device) -> None:
         return
     if device.type != "cpu":
         raise ModelError(
-            f"this process was forked, and {device.type} cannot be used after a fork: start it with "
-            "the multiprocessing method 'spawn', or load with device='cpu'"
+            f"this process was forked, and {device.type} cannot be used after a fork: start it "
+            "with the multiprocessing method 'spawn', or load with device='cpu'"
         )
     torch.set_num_threads(1)
     _settled.add(os.getpid())

@@ -1,0 +1,101 @@
+"""Real texts, and sentence-transformers as the reference."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+
+from sbert_retriever import BiEncoder
+from sbert_retriever.encoder.onnx_weights import load_onnx_bert
+from sbert_retriever.encoder.packaged import find_packaged
+from sbert_retriever.testing import tiny_bert
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory) -> Path:
+    return tiny_bert(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder) -> BiEncoder:
+    return BiEncoder.load(tiny_folder, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def stsb(data_dir) -> list[tuple[str, str, float]]:
+    """The English test set: 1,379 pairs with their gold scores."""
+    with (data_dir / "stsb" / "stsb-en-test.csv").open(encoding="utf-8", newline="") as file:
+        return [(left, right, float(score)) for left, right, score in csv.reader(file)]
+
+
+@pytest.fixture(scope="session")
+def sentences(stsb) -> list[str]:
+    """500 different sentences."""
+    return list(dict.fromkeys(text for pair in stsb for text in pair[:2]))[:500]
+
+
+@pytest.fixture(scope="session")
+def abstracts(data_dir) -> list[str]:
+    """200 titles with their abstracts, which are stored as printed arrays of sentences."""
+    with zipfile.ZipFile(data_dir / "scifact" / "scifact.zip") as archive:
+        file = io.TextIOWrapper(archive.open("corpus_train.csv"), encoding="utf-8", newline="")
+        rows = [row for row, _ in zip(csv.DictReader(file), range(200), strict=False)]
+    return [f"{row['title']} {' '.join(_printed_strings(row['abstract']))}" for row in rows]
+
+
+def _printed_strings(printed: str) -> list[str]:
+    literals = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", printed)
+    return [ast.literal_eval(literal) for literal in literals]
+
+
+@pytest.fixture(scope="session")
+def reference():
+    """Open a folder with sentence-transformers on the CPU."""
+    from sentence_transformers import SentenceTransformer
+
+    def load(folder):
+        return SentenceTransformer(str(folder), device="cpu")
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def minilm_reference(reference):
+    return reference(find_packaged("all-MiniLM-L6-v2").folder())
+
+
+@pytest.fixture(scope="session")
+def bge_reference(reference, tmp_path_factory):
+    """The same dequantised weights, as a folder that sentence-transformers reads."""
+    source = find_packaged("bge-small-en-v1.5").folder()
+    folder = tmp_path_factory.mktemp("bge")
+    config, state, _ = load_onnx_bert(source)
+    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        shutil.copy(source / name, folder / name)
+    write_json(folder / "config.json", {**config, "architectures": ["BertModel"]})
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": 512})
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    write_json(folder / "modules.json", modules)
+    pooling = {"word_embedding_dimension": 384, "pooling_mode_cls_token": True}
+    write_json(folder / "1_Pooling" / "config.json", {**pooling, "pooling_mode_mean_tokens": False})
+    (folder / "2_Normalize").mkdir()
+    return reference(folder)
+
+
+def write_json(path: Path, value: object) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
