@@ -82,7 +82,8 @@ class LazyEncoder:
         """Passages to vectors (n, dim), with how many were cut."""
         encoder = self.get()
         detailed = getattr(encoder, "encode_detailed", None)
-        if detailed is None:
+        if detailed is None or getattr(encoder, "on_truncate", None) == "error":
+            # An encoder that is to refuse long texts does so here, before any is written.
             return Encoded(encoder.encode_passages(texts), 0)
         encoding = detailed(texts, role="passage")
         return Encoded(encoding.vectors, int(encoding.truncated.sum()))

@@ -29,6 +29,13 @@ class _Loaded:
                 self._encoder = load()
             return self._encoder
 
+    def __eq__(self, other: object) -> bool:
+        # Embeddings are equal where their fields are, whether loaded or not.
+        return isinstance(other, _Loaded)
+
+    def __hash__(self) -> int:
+        return hash(_Loaded)
+
     def __reduce__(self) -> tuple[type[_Loaded], tuple[()]]:
         return _Loaded, ()
 

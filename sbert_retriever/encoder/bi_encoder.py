@@ -196,6 +196,11 @@ class BiEncoder:
         """The floating type it computes in: "float32", "bfloat16", "float16"."""
         return str(self._dtype).removeprefix("torch.")
 
+    @property
+    def on_truncate(self) -> OnTruncate:
+        """What happens to a text longer than `max_length`: "warn", "error" or "ignore"."""
+        return self._on_truncate
+
     @cached_property
     def identity(self) -> ModelIdentity:
         """What a collection remembers of this encoder."""

@@ -164,6 +164,9 @@ class PassageStore:
     ) -> Steps[list[list[Hit]]]:
         """The k nearest passages of each row of `vectors` (m, dim), best first."""
         using = self.layout.vector_name or None
+        if self.connection.engine == "local":
+            # It compares with every vector anyway, and warns of parameters that it does not need.
+            params = None
         rows = vectors.tolist()
         if len(rows) == 1:
             found = yield self._call(

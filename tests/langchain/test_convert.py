@@ -1,0 +1,111 @@
+"""Documents to passages and back, and embeddings to encoders and back, without a store."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_sbert import SBERTEmbeddings
+from langchain_sbert._adapters import EmbeddingsEncoder, EncoderEmbeddings, encoder_of
+from langchain_sbert._convert import document, passages_of_documents, passages_of_texts
+from pydantic import BaseModel
+
+from sbert_retriever import BiEncoder, Passage
+from sbert_retriever.errors import InputTypeError, ModelError
+from sbert_retriever.types import Encoder, ModelIdentity
+
+
+def test_a_document_makes_the_round_trip() -> None:
+    given = Document("text", id="./a.md_1", metadata={"source": "a.md", "page": 2})
+    (passage,) = passages_of_documents([given], None)
+    assert passage == Passage("./a.md_1", "text", {"source": "a.md", "page": 2}, "a.md")
+    assert document(passage) == given
+
+
+def test_a_source_that_is_no_string_is_metadata_only() -> None:
+    (passage,) = passages_of_texts(["text"], [{"source": 7}], ["1"])
+    assert passage == Passage("1", "text", {"source": 7}, None)
+
+
+def test_missing_ids_are_random_uuids() -> None:
+    one, two, three = passages_of_documents(
+        [Document("a"), Document("a"), Document("b", id="b")], None
+    )
+    assert uuid.UUID(one.id).version == uuid.UUID(two.id).version == 4
+    assert one.id != two.id
+    assert three.id == "b"
+
+
+def test_ids_given_come_before_the_documents_own() -> None:
+    (passage,) = passages_of_documents([Document("a", id="own")], ["given"])
+    assert passage.id == "given"
+
+
+def test_empty_values_are_values() -> None:
+    (passage,) = passages_of_texts([""], [{}], ["1"])
+    assert passage == Passage("1", "", {}, None)
+
+
+def test_our_embeddings_are_their_encoder(minilm_embeddings: SBERTEmbeddings) -> None:
+    encoder = encoder_of(minilm_embeddings)
+    assert isinstance(encoder, BiEncoder)
+    assert encoder is minilm_embeddings.encoder
+    assert encoder.identity.weights
+
+
+def test_foreign_embeddings_are_known_by_class_and_width() -> None:
+    encoder = encoder_of(DeterministicFakeEmbedding(size=6))
+    assert isinstance(encoder, Encoder)
+    assert encoder.identity == ModelIdentity(name="DeterministicFakeEmbedding", dim=6)
+    assert encoder.encode_passages(iter(["a", "b"])).shape == (2, 6)
+    assert encoder.encode_queries(["a"]).dtype == np.float32
+    assert encoder.encode_passages([]).shape == encoder.encode_queries([]).shape == (0, 6)
+
+
+class Remote(BaseModel, Embeddings):
+    """Embeddings that name their model and give what they are told to."""
+
+    model: str = "text-1"
+    rows: list[list[float]] = [[1.0, 0.0]]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.rows
+
+    def embed_query(self, text: str) -> list[float]:
+        return [1.0, 0.0]
+
+
+def test_foreign_embeddings_that_name_their_model() -> None:
+    one, other = EmbeddingsEncoder(Remote()), EmbeddingsEncoder(Remote(model="text-2"))
+    assert one.identity == ModelIdentity(name="Remote(text-1)", dim=2)
+    assert one.identity.differences(other.identity) == {
+        "name": ("Remote(text-1)", "Remote(text-2)")
+    }
+
+
+def test_embeddings_that_lose_a_text_are_refused() -> None:
+    """Vectors fewer than texts would slide onto the wrong texts, so none is used."""
+    with pytest.raises(ModelError, match="gave 1 vectors for 2 texts"):
+        EmbeddingsEncoder(Remote()).encode_passages(["a", "b"])
+
+
+def test_embeddings_that_change_their_width_are_refused() -> None:
+    with pytest.raises(ModelError, match="3 dimensions, and its others have 2"):
+        EmbeddingsEncoder(Remote(rows=[[1, 0], [1, 0, 0]])).encode_passages(["a", "b"])
+
+
+@pytest.mark.parametrize("wrong", ["all-MiniLM-L6-v2", None, len])
+def test_what_is_no_embeddings(wrong: Any) -> None:
+    with pytest.raises(InputTypeError, match="expected LangChain Embeddings"):
+        encoder_of(wrong)
+
+
+def test_an_encoder_as_embeddings(minilm: BiEncoder) -> None:
+    embeddings = EncoderEmbeddings(lambda: minilm)
+    expected = minilm.encode_queries(["cats"])[0]
+    assert embeddings.embed_query("cats") == expected.tolist()
+    assert len(embeddings.embed_documents(["a", "b"])) == 2
