@@ -15,7 +15,8 @@ from sbert_retriever.ingest.chunking import checked_overlap, chunk
 from sbert_retriever.ingest.discover import RECORD_SUFFIXES, SkipReason, find_files
 from sbert_retriever.ingest.readers import OnNote, read_file, reading, source_of
 from sbert_retriever.ingest.readers.plain import read_text
-from sbert_retriever.ingest.records import Fields, OnFailure, read_json_stream, read_records
+from sbert_retriever.ingest.record_fields import Fields
+from sbert_retriever.ingest.records import OnFailure, read_json_stream, read_records
 from sbert_retriever.ingest.source_text import SourceText
 from sbert_retriever.ingest.tokens import TokenOffsets
 from sbert_retriever.types import Failure, Passage

@@ -187,6 +187,19 @@ class Cat:
     }
 
 
+def test_statements_after_a_function_are_not_its_own(tmp_path):
+    source = "def f():\n    pass\n\n\nX = 1\nY = 2\n\n\nclass C:\n    def g(self): ...\n    z = g\n"
+    text = read_file(write(tmp_path, "a.py", source))
+    assert [(text.text[s.start :].split("\n")[0].strip(), s.path) for s in text.sections] == [
+        ("def f():", ("f",)),
+        ("X = 1", ()),
+        ("class C:", ("C",)),
+        ("def g(self): ...", ("C", "g")),
+        ("z = g", ("C",)),
+    ]
+    assert [s.path for s in text.sections if not s.has_body] == [("C",)]
+
+
 def test_python_that_does_not_parse_is_read_as_lines(tmp_path, notes):
     text = read_file(write(tmp_path, "a.py", "print 'hello'\n"), on_note=notes.append)
     assert text.text == "print 'hello'\n"

@@ -7,6 +7,7 @@ import io
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from sbert_retriever.ingest.decoding import decode, decode_as
 from sbert_retriever.ingest.source_text import Section, SourceText
@@ -55,22 +56,37 @@ def _sections(tree: ast.Module, text: str) -> Iterator[Section]:
     offsets = [0]
     for line in text.split("\n"):
         offsets.append(offsets[-1] + len(line) + 1)
-    yield Section(0, ())
-    previous = 0
-    for number, path in _definitions(tree.body, ()):
-        start = offsets[number - 1]
-        if start > previous:  # a second definition on one line belongs to the first
-            yield Section(start, path)
+    # Comments above a first function belong to it; the module's own statements stand alone.
+    own = not tree.body or not isinstance(tree.body[0], _Definition)
+    previous = -1
+    parts = list(_parts(tree.body, ()))
+    if not parts or parts[0].line > 1:
+        parts.insert(0, _Part(1, (), own))
+    for part in parts:
+        start = offsets[part.line - 1]
+        if start > previous:  # a second statement on one line belongs to the first
+            yield Section(start, part.path, part.has_body)
             previous = start
 
 
-def _definitions(
-    body: list[ast.stmt], path: tuple[str, ...]
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(first line, names from the outermost) of functions, classes and methods."""
+class _Part(NamedTuple):
+    line: int
+    path: tuple[str, ...]
+    has_body: bool
+
+
+def _parts(body: list[ast.stmt], path: tuple[str, ...]) -> Iterator[_Part]:
+    """Functions, classes, methods, and the statements that follow one of them."""
+    after_definition = False
     for node in body:
         if isinstance(node, _Definition):
             here = (*path, node.name)
-            yield min([node.lineno, *(d.lineno for d in node.decorator_list)]), here
-            if isinstance(node, ast.ClassDef):
-                yield from _definitions(node.body, here)
+            line = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            children = node.body if isinstance(node, ast.ClassDef) else []
+            # A class whose first statement is a method has only its own line to show.
+            bare = bool(children) and isinstance(children[0], _Definition)
+            yield _Part(line, here, not bare)
+            yield from _parts(children, here)
+        elif after_definition:
+            yield _Part(node.lineno, path, True)
+        after_definition = isinstance(node, _Definition)
