@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TypeAlias, Unpack
 
 from langchain_core.documents import Document
@@ -16,9 +16,10 @@ from langchain_sbert._convert import document, documents, scored
 from langchain_sbert._mmr import diverse
 from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError
-from sbert_retriever.query import SearchOptions, query_text
+from sbert_retriever.query import FilterSpec, SearchOptions, query_text
 from sbert_retriever.types import ScoreKind
 
+_PAGE = 500
 _Diverse: TypeAlias = tuple[str | Sequence[float], int, int | None, float, SearchOptions]
 """Query, k, fetch_k, lambda_mult, options."""
 
@@ -35,6 +36,25 @@ class ReadingStore(VectorStore):
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """`get_by_ids` for an event loop."""
         return [document(passage) for passage in await self._retriever.aget(ids)]
+
+    def iter_documents(self, *, filter: FilterSpec | None = None) -> Iterator[Document]:
+        """All documents, or those that match a filter, page by page and in no order of meaning."""
+        offset = None
+        while True:
+            page, offset = self._retriever.scroll(filter=filter, limit=_PAGE, offset=offset)
+            yield from map(document, page)
+            if offset is None:
+                return
+
+    async def aiter_documents(self, *, filter: FilterSpec | None = None) -> AsyncIterator[Document]:
+        """`iter_documents` for an event loop."""
+        offset = None
+        while True:
+            page, offset = await self._retriever.ascroll(filter=filter, limit=_PAGE, offset=offset)
+            for passage in page:
+                yield document(passage)
+            if offset is None:
+                return
 
     def similarity_search(
         self, query: str, k: int = 4, **options: Unpack[SearchOptions]
