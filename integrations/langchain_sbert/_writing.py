@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -141,7 +142,7 @@ class WritingStore(VectorStore):
         return [passage.id for passage in passages]
 
     async def _aadd(self, passages: list[Passage], batch_size: int | None) -> list[str]:
-        check_passages(passages, self._retriever.store.layout)
+        await asyncio.to_thread(check_passages, passages, self._retriever.store.layout)
         reports = [
             await self._retriever.aindex(batch, strict=True)
             for batch in _batches(passages, batch_size)
