@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _invoke(given or ["--help"])
             sys.stdout.flush()
         except typer.Exit as end:
-            return end.exit_code
+            return end.exit_code if given else WRONG_USE
         except BrokenPipeError:
             _drop_output()
             return READER_GONE
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if debug:
                 traceback.print_exc(file=sys.stderr)
             return _told(error)
-    return SUCCESS if given else WRONG_USE
+    return SUCCESS
 
 
 def _invoke(arguments: list[str]) -> None:

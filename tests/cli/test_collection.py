@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sbert_retriever import Retriever
+
+Run = Callable[..., Any]
+
+
+def test_info_in_json(run: Run, animals: Path, tiny: str) -> None:
+    facts = run("info", animals, "--json").json
+    assert (facts["count"], facts["dim"], facts["engine"]) == (3, 32, "embedded")
+    assert facts["model"] == tiny
+    assert facts["collection"] == "default"
+    assert facts["score_kind"] == "cosine"
+    assert facts["weights"]
+
+
+def test_info_as_a_table(run: Run, animals: Path) -> None:
+    lines = dict(line.split(None, 1) for line in run("info", animals).out.splitlines())
+    assert (lines["count"], lines["dim"]) == ("3", "32")
+
+
+def test_a_missing_collection_is_answered_with_those_that_are_there(
+    run: Run, animals: Path, tmp_path: Path
+) -> None:
+    outcome = run("info", animals, "--collection", "docs")
+    assert outcome.code == 1
+    assert "no collection 'docs'" in outcome.err
+    assert "'default'" in outcome.err
+
+    outcome = run("info", tmp_path / "nowhere")
+    assert outcome.code == 1
+    assert "sbert-retriever index" in outcome.err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_querying_with_a_model_creates_no_collection(run: Run, tiny: str, tmp_path: Path) -> None:
+    outcome = run("query", tmp_path / "nowhere", "cat", "--model", tiny)
+    assert outcome.code == 1
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left"),
+    [
+        (("--id", "a", "--id", "c", "--id", "never"), {"b"}),
+        (("--filter", "lang=en"), {"c"}),
+        (("--source", "SOURCE"), set()),
+        (("--all", "--yes"), set()),
+    ],
+)
+def test_delete(
+    run: Run, animals: Path, tmp_path: Path, arguments: tuple[str, ...], left: set[str]
+) -> None:
+    source = (tmp_path / "animals.jsonl").as_posix()
+    outcome = run("delete", animals, *(source if a == "SOURCE" else a for a in arguments))
+    assert outcome.code == 0
+    assert outcome.out == f"{3 - len(left)} deleted\n"
+    with Retriever.open(animals) as retriever:
+        assert {passage.id for passage in retriever.scroll()[0]} == left
+
+
+@pytest.mark.parametrize("arguments", [(), ("--all",), ("--id", "a", "--source", "x")])
+def test_delete_refuses_what_is_not_said_clearly(
+    run: Run, animals: Path, arguments: tuple[str, ...]
+) -> None:
+    """Deleting with no filter must not empty the collection."""
+    outcome = run("delete", animals, *arguments)
+    assert outcome.code == 2
+    assert run("info", animals, "--json").json["count"] == 3
+
+
+def test_an_empty_filter_deletes_nothing(run: Run, animals: Path) -> None:
+    assert run("delete", animals, "--filter-json", "{}").code == 2
+    assert run("info", animals, "--json").json["count"] == 3

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import InputError, ReadError, StoreError, StoreRequestError
+from sbert_retriever.index.embedded import EmbeddedClient
+from sbert_retriever.ingest.exchange import ExportFile, export_passages
+from sbert_retriever.testing import HashEncoder
+from sbert_retriever.transfer import import_file, import_lines, rebuild
+
+Run = Callable[..., Any]
+
+ODD = [
+    Passage("./data/a.txt_1", "one", {"x": 0.1 + 0.2, "y": 5e-324, "z": 1.7976931348623157e308}),
+    Passage("1", "two", {"list": [1, "1", None, True], "deep": {"a": {"b": [1.5]}}}, "s.txt"),
+    Passage("ä" * 10_000, 'ünïcode \u2028 \u0085 \\ " \n\t 日本 🙂', {"schlüssel": "wért"}),
+    Passage("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "upper-case", {}),
+    Passage("a0eebc999c0b4ef8bb6d6bb9bd380a11", "no hyphens", {"n": 2**63 - 1}),
+    Passage("empty", "", {"none": None}),
+]
+
+
+def test_every_id_text_and_number_comes_back_exactly(tmp_path: Path) -> None:
+    """Ids like numbers, uuids or paths, and floats to the last bit, make the round trip."""
+    file = tmp_path / "e.jsonl"
+    with Retriever.open(tmp_path / "a", model=HashEncoder()) as before:
+        before.index(ODD)
+        assert export_passages(before.store, file) == len(ODD)
+        vectors = {p.id: before.store.connection.run(before.store.vector(p.id)) for p in ODD}
+
+    report = import_file(file, tmp_path / "b")
+
+    assert (report.added, report.failed, report.encoded) == (len(ODD), 0, 0)
+    with Retriever.open(tmp_path / "b", model=HashEncoder()) as after:
+        assert after.get([p.id for p in ODD]) == ODD
+        for passage_id, vector in vectors.items():
+            found = after.store.connection.run(after.store.vector(passage_id))
+            np.testing.assert_allclose(found, vector, rtol=0, atol=1e-7)
+
+
+def test_export_then_import_gives_equal_searches(run: Run, animals: Path, tmp_path: Path) -> None:
+    run("export", animals, "-o", tmp_path / "e.jsonl")
+    run("import", tmp_path / "e.jsonl", "--to", tmp_path / "copy")
+    for question in ("cat", "dog and people", "water"):
+        left, right = (
+            run("query", location, question, "--json", "--exact").json["hits"]
+            for location in (animals, tmp_path / "copy")
+        )
+        assert [hit["id"] for hit in left] == [hit["id"] for hit in right]
+        assert [hit["score"] for hit in left] == pytest.approx(
+            [hit["score"] for hit in right], abs=1e-6
+        )
+    assert [p.name for p in tmp_path.glob("*.part")] == []
+
+
+def test_an_export_needs_no_model_and_says_what_it_is(run: Run, animals: Path, tiny: str) -> None:
+    outcome = run("export", animals)
+    header, *lines, end = map(json.loads, outcome.out.splitlines())
+    assert header["format"] == "sbert-retriever export"
+    assert header["contract"]["sbert_retriever"]["model"]["name"] == tiny
+    assert {line["id"] for line in lines} == {"a", "b", "c"}
+    assert all(len(line["vector"]) == 32 for line in lines)
+    assert end["count"] == 3
+
+
+def test_an_import_can_be_run_again(run: Run, animals: Path, tmp_path: Path) -> None:
+    run("export", animals, "-o", tmp_path / "e.jsonl")
+    run("import", tmp_path / "e.jsonl", "--to", tmp_path / "copy")
+    again = run("import", tmp_path / "e.jsonl", "--to", tmp_path / "copy", "--json")
+    assert (again.json["unchanged"], again.json["added"]) == (3, 0)
+
+
+def test_another_model_encodes_the_texts_anew(
+    run: Run, animals: Path, tmp_path: Path, other: str
+) -> None:
+    run("export", animals, "-o", tmp_path / "e.jsonl")
+    again = ("import", tmp_path / "e.jsonl", "--to", tmp_path / "o")
+    outcome = run(*again, "--model", other, "--json")
+    assert (outcome.json["added"], outcome.json["encoded"]) == (3, 3)
+    assert run("info", tmp_path / "o", "--json").json["dim"] == 16
+
+    refused = run(*again)
+    assert refused.code == 1
+    assert f"--model {other}" in refused.err
+
+
+def test_a_cut_file_is_noticed_before_anything_is_written(
+    run: Run, animals: Path, tmp_path: Path
+) -> None:
+    run("export", animals, "-o", tmp_path / "e.jsonl")
+    lines = (tmp_path / "e.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    for cut in (lines[:2], [*lines[:2], lines[2][:50]]):
+        (tmp_path / "cut.jsonl").write_text("".join(cut), encoding="utf-8")
+        outcome = run("import", tmp_path / "cut.jsonl", "--to", tmp_path / "x")
+        assert outcome.code == 1
+        assert "was cut" in outcome.err
+        assert not (tmp_path / "x").exists()
+
+
+def test_what_is_left_of_a_cut_file_can_be_piped_in(
+    run: Run, animals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = run("export", animals).out.splitlines(keepends=True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(lines[:3])))
+    outcome = run("import", "-", "--to", tmp_path / "x", "--json")
+    assert outcome.code == 1
+    assert outcome.json["added"] == 2
+    assert "line 3: the file ends here" in outcome.err
+
+
+def test_bad_lines_are_named_and_the_rest_goes_in(run: Run, animals: Path, tmp_path: Path) -> None:
+    header, first, second, third, end = run("export", animals).out.splitlines()
+    short = json.loads(second)
+    short["vector"] = short["vector"][:5]
+    zero = json.loads(third)
+    zero["vector"] = [0.0] * 32
+    file = tmp_path / "e.jsonl"
+    lines = [header, "{broken", json.dumps(short), json.dumps(zero), first, end]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    outcome = run("import", file, "--to", tmp_path / "x", "--json")
+
+    assert outcome.code == 1
+    assert outcome.json["added"] == 1
+    assert "line 2: not JSON" in outcome.err
+    assert "line 3: its vector has the shape (5,), expected (32,)" in outcome.err
+    assert "line 4: its vector is all zero" in outcome.err
+
+
+def test_a_lost_line_is_noticed_by_the_count(run: Run, animals: Path) -> None:
+    lines = run("export", animals).out.splitlines()
+    file = ExportFile([*lines[:2], *lines[3:]], "e.jsonl")
+    assert len(list(file.entries())) == 2
+    assert "2 passages came before the closing line, which says 3" in file.failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("", "not JSON"),
+        ("[]", "list"),
+        ('{"id": "a", "text": "b"}', "sbert-retriever index"),
+        ('{"format": "sbert-retriever export", "version": 2}', "upgrade"),
+        ('{"format": "sbert-retriever export", "version": 1}', "damaged"),
+    ],
+)
+def test_what_is_no_export_is_refused(first: str, said: str) -> None:
+    with pytest.raises(ReadError, match=said):
+        ExportFile([first], "e.jsonl")
+
+
+def test_an_export_that_fails_leaves_the_old_file(tmp_path: Path, plant_nan: Any) -> None:
+    """A vector with NaN can't be written; the export before must not be lost to the attempt."""
+    file = tmp_path / "e.jsonl"
+    file.write_text("precious", encoding="utf-8")
+    with Retriever.open(tmp_path / "a", model=HashEncoder()) as retriever:
+        retriever.index([Passage("a", "x")])
+        plant_nan(retriever, Passage("ghost", "boo"))
+        with pytest.raises(StoreRequestError, match="NaN"):
+            export_passages(retriever.store, file)
+    assert file.read_text(encoding="utf-8") == "precious"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["e.jsonl"]
+
+
+def test_an_export_without_a_contract_asks_for_a_model(tmp_path: Path) -> None:
+    header = {"format": "sbert-retriever export", "version": 1, "collection": "x", "dim": 4}
+    with pytest.raises(InputError, match="--model"):
+        import_lines([json.dumps(header)], tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+# Rebuild --------------------------------------------------------------------------------
+
+
+def test_rebuild_changes_the_model_and_loses_nothing(
+    run: Run, animals: Path, tmp_path: Path, other: str
+) -> None:
+    before = set(map(str, _passages(animals)))
+    outcome = run("rebuild", animals, "--model", other, "--json")
+    assert outcome.code == 0
+    assert outcome.json["encoded"] == 3
+    assert run("info", animals, "--json").json["dim"] == 16
+    assert set(map(str, _passages(animals))) == before
+    assert {path.name for path in animals.iterdir()} == {"default"}
+    assert run("index", tmp_path / "animals.jsonl", "--to", animals, "--id-field", "_id").code == 0
+
+
+def _passages(location: Path) -> list[Passage]:
+    with Retriever.open(location) as retriever:
+        return retriever.scroll()[0]
+
+
+def test_a_killed_rebuild_leaves_the_old_collection_and_goes_on(
+    animals: Path, other: str, environment: dict[str, str]
+) -> None:
+    """Kill -9 half-way: the old one still answers, and the second run encodes only the rest."""
+    with Retriever.open(animals) as retriever:
+        retriever.index(Passage(str(n), f"the cat {n}") for n in range(2000))
+    script = (
+        "import os, signal, sys\n"
+        "from sbert_retriever.transfer import rebuild\n"
+        "rebuild(sys.argv[1], model=sys.argv[2],"
+        " on_progress=lambda _: os.kill(os.getpid(), signal.SIGKILL))\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", script, str(animals), other],
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with Retriever.open(animals) as retriever:
+        assert (retriever.count(), retriever.info().dim) == (2003, 32)
+        retriever.delete(["0"])
+
+    report = rebuild(animals, model=other)
+
+    assert report.unchanged >= 1000
+    assert report.added + report.unchanged == 2002
+    with Retriever.open(animals) as retriever:
+        assert (retriever.count(), retriever.info().dim) == (2002, 16)
+        assert retriever.get(["0"]) == []
+
+
+def test_a_swap_cut_between_its_two_renames_brings_the_old_one_back(
+    animals: Path, other: str
+) -> None:
+    (animals / "default").rename(animals / "default+replaced")
+    assert len(_passages(animals)) == 3
+    rebuild(animals, model=other)
+    assert len(_passages(animals)) == 3
+    assert {path.name for path in animals.iterdir()} == {"default"}
+
+
+def test_rebuild_does_not_write_over_a_collection_of_that_name(animals: Path, other: str) -> None:
+    with Retriever.open(
+        animals, collection_name="default.rebuild", model=HashEncoder()
+    ) as retriever:
+        retriever.index([Passage("mine", "precious")])
+    with pytest.raises(InputError, match="no rebuild began"):
+        rebuild(animals, model=other)
+    with Retriever.open(animals, collection_name="default.rebuild") as retriever:
+        assert retriever.count() == 1
+
+
+def test_rebuild_while_something_has_it_open_changes_nothing(animals: Path, other: str) -> None:
+    with Retriever.open(animals) as retriever:
+        retriever.count()
+        with pytest.raises(StoreError, match="open in this process"):
+            rebuild(animals, model=other)
+        assert retriever.count() == 3
+
+
+def test_rebuild_of_a_servers_collection_names_the_way(other: str) -> None:
+    with pytest.raises(InputError, match="export it, import it"):
+        rebuild("http://localhost:1", model=other)
+
+
+def test_replacing_a_collection_takes_its_description_along(tmp_path: Path) -> None:
+    client = EmbeddedClient(tmp_path)
+    for name, dim in (("old", 8), ("new", 16)):
+        with Retriever.open(tmp_path, collection_name=name, model=HashEncoder(dim)) as retriever:
+            retriever.index([Passage(name, name)])
+    client.replace_collection("old", "new")
+    assert [c.name for c in client.get_collections().collections] == ["old"]
+    assert client.get_collection("old").config.params.vectors["dense"].size == 16
+    client.close()
+    assert os.listdir(tmp_path) == ["old"]

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sbert_retriever import Retriever
+
+Run = Callable[..., Any]
+
+
+def test_records_keep_their_ids_texts_and_metadata(animals: Path) -> None:
+    with Retriever.open(animals) as retriever:
+        (passage,) = retriever.get(["b"])
+    assert passage.text == "the dog was with people"
+    assert passage.metadata == {"lang": "en", "year": 2021}
+    assert passage.source is not None
+    assert passage.source.endswith("animals.jsonl")
+
+
+def test_a_second_run_encodes_nothing_and_changes_only_what_changed(
+    run: Run, animals: Path, tmp_path: Path, write_jsonl: Any, records: Any
+) -> None:
+    again = ("index", tmp_path / "animals.jsonl", "--to", animals, "--id-field", "_id", "--json")
+    report = run(*again).json
+    assert (report["unchanged"], report["encoded"]) == (3, 0)
+
+    changed = [{**records[0], "text": "the cat was on the house"}, {**records[1], "year": 1999}]
+    write_jsonl(tmp_path / "animals.jsonl", changed)
+    report = run(*again, "--prune").json
+    assert (report["updated"], report["deleted"], report["encoded"]) == (2, 1, 1)
+
+
+def test_a_rerun_over_records_reads_no_model_at_all(
+    run: Run, animals: Path, tmp_path: Path, tiny: str
+) -> None:
+    Path(tiny, "model.safetensors").rename(tmp_path / "away")
+    try:
+        outcome = run(
+            "index", tmp_path / "animals.jsonl", "--to", animals, "--id-field", "_id", "--json"
+        )
+    finally:
+        (tmp_path / "away").rename(Path(tiny, "model.safetensors"))
+    assert outcome.code == 0
+    assert outcome.json["unchanged"] == 3
+
+
+def test_files_folders_and_globs_go_in_and_a_bad_one_is_named(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One unreadable file must not stop the others, and the run says which and exits with 1."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("docs/a.md").write_text("# Cats\n\nthe cat was in the house\n", encoding="utf-8")
+    Path("docs/b.txt").write_text("the dog was with people", encoding="utf-8")
+    Path("docs/bad.txt").write_bytes(b"\x00\x01\x02binary\x00")
+    Path("one.py").write_text('"""water is in the way."""\n', encoding="utf-8")
+
+    outcome = run("index", "docs", "*.py", "--to", "loc", "--model", tiny, "--json")
+
+    assert outcome.code == 1
+    assert outcome.json["added"] == 3
+    assert [failure["id"] for failure in outcome.json["failures"]] == ["docs/bad.txt"]
+    assert "sbert-retriever: failed: docs/bad.txt" in outcome.err
+    with Retriever.open("loc") as retriever:
+        passages, _ = retriever.scroll()
+    assert {passage.source for passage in passages} == {"docs/a.md", "docs/b.txt", "one.py"}
+
+
+def test_prune_takes_files_that_are_gone_and_spares_all_else(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pruned folder loses the passages of deleted files; other folders and failed files don't."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("one", "two"):
+        Path(folder).mkdir()
+        for name in ("a.txt", "b.txt", "c.txt"):
+            Path(folder, name).write_text(f"the {name} was in {folder}", encoding="utf-8")
+    run("index", "one", "two", "--to", "loc", "--model", tiny)
+    Path("one/a.txt").unlink()
+    Path("one/b.txt").write_bytes(b"\x00\x00\x00")
+
+    dry = run("index", "one", "--to", "loc", "--prune", "--dry-run", "--json")
+    report = run("index", "one", "--to", "loc", "--prune", "--json")
+
+    assert dry.json["deleted"] == report.json["deleted"] == 1
+    with Retriever.open("loc") as retriever:
+        sources = {passage.source for passage in retriever.scroll()[0]}
+    assert sources == {"one/b.txt", "one/c.txt", "two/a.txt", "two/b.txt", "two/c.txt"}
+
+
+def test_pruning_the_current_folder_spares_sources_that_never_were_files(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog was with people")))
+    run("index", "-", "--to", "loc", "--model", tiny)
+    Path("a.txt").write_text("the cat was in the house", encoding="utf-8")
+    report = run("index", ".", "--to", "loc", "--prune", "--json")
+    assert (report.json["added"], report.json["deleted"]) == (1, 0)
+
+
+def test_prune_spares_records_of_a_file_with_a_broken_line(
+    run: Run, animals: Path, tmp_path: Path
+) -> None:
+    """A line that can't be read this time must not delete the passage it gave last time."""
+    corpus = tmp_path / "animals.jsonl"
+    lines = corpus.read_text(encoding="utf-8").splitlines()
+    corpus.write_text("\n".join([lines[0], lines[1][:-3], lines[2]]), encoding="utf-8")
+    outcome = run("index", corpus, "--to", animals, "--id-field", "_id", "--prune", "--json")
+    assert outcome.code == 1
+    assert outcome.json["deleted"] == 0
+    assert "line 2" in outcome.err
+
+
+def test_records_are_cut_only_when_a_size_is_given(
+    run: Run, tiny: str, tmp_path: Path, write_jsonl: Any
+) -> None:
+    long = " ".join(["the cat was in the house."] * 20)
+    corpus = write_jsonl(tmp_path / "long.jsonl", [{"id": "x", "text": long, "lang": "en"}])
+    whole = run(
+        "index", corpus, "--to", tmp_path / "w", "--model", tiny, "--id-field", "id", "--json"
+    )
+    assert whole.json["added"] == 1
+    assert "1 of 1 encoded texts are longer than the 32 tokens" in whole.err
+
+    cut = run(
+        "index", corpus, "--to", tmp_path / "c", "--model", tiny, "--chunk-tokens", "16", "--json",
+        "--chunk-overlap", "0",
+    )  # fmt: skip
+    assert cut.json["added"] > 5
+    assert cut.json["truncated"] == 0
+
+
+def test_a_chunk_size_that_the_model_cannot_read_is_refused(
+    run: Run, tiny: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("the cat", encoding="utf-8")
+    outcome = run(
+        "index", tmp_path / "a.txt", "--to", tmp_path / "x", "--model", tiny, "--chunk-tokens", "31"
+    )
+    assert outcome.code == 2
+    assert "at most 30" in outcome.err
+
+
+def test_text_and_metadata_fields_may_be_listed_or_repeated(
+    run: Run, tiny: str, tmp_path: Path, write_jsonl: Any
+) -> None:
+    record = {"id": 7, "title": "The cat.", "body": "In the house.", "lang": "en", "n": 1}
+    corpus = write_jsonl(tmp_path / "r.jsonl", [record])
+    common = ("index", corpus, "--model", tiny, "--id-field", "id", "--json")
+    run(*common, "--to", tmp_path / "x", "--text-field", "title,body", "--metadata-fields", "lang")
+    run(
+        *common, "--to", tmp_path / "y", "--text-field", "title", "--text-field", "body",
+        "--metadata-fields", "",
+    )  # fmt: skip
+    for name, metadata in (("x", {"lang": "en"}), ("y", {})):
+        with Retriever.open(tmp_path / name) as retriever:
+            (passage,) = retriever.get(["7"])
+        assert passage.text == "The cat. In the house."
+        assert passage.metadata == metadata
+
+
+def test_the_standard_input_is_a_text_or_records(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: Any
+) -> None:
+    def feed(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    feed("the cat was in the house")
+    run("index", "-", "--to", tmp_path / "t", "--model", tiny)
+    feed("".join(json.dumps(record) + "\n" for record in records))
+    run("index", "-", "--to", tmp_path / "r", "--model", tiny, "--id-field", "_id")
+    with Retriever.open(tmp_path / "t") as retriever:
+        assert [passage.source for passage in retriever.scroll()[0]] == ["stdin"]
+    with Retriever.open(tmp_path / "r") as retriever:
+        assert len(retriever.get(["a", "b", "c"])) == 3
+
+
+@pytest.mark.parametrize("wrong", ["missing.txt", "picture.png"])
+def test_what_cannot_be_indexed_leaves_no_collection_behind(
+    run: Run, tiny: str, tmp_path: Path, wrong: str
+) -> None:
+    (tmp_path / "picture.png").write_bytes(b"x")
+    outcome = run("index", tmp_path / wrong, "--to", tmp_path / "new", "--model", tiny)
+    assert outcome.code == 2
+    assert wrong in outcome.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_creates_nothing(
+    run: Run, tiny: str, tmp_path: Path, write_jsonl: Any, records: Any
+) -> None:
+    corpus = write_jsonl(tmp_path / "c.jsonl", records)
+    outcome = run("index", corpus, "--to", tmp_path / "new", "--model", tiny, "--dry-run")
+    assert outcome.code == 0
+    assert outcome.out.startswith("dry run: 3 added")
+    assert not (tmp_path / "new").exists()
+
+
+def test_another_model_than_the_collections_is_refused(
+    run: Run, animals: Path, tmp_path: Path, other: str
+) -> None:
+    outcome = run("index", tmp_path / "animals.jsonl", "--to", animals, "--model", other)
+    assert outcome.code == 1
+    assert "sbert-retriever rebuild" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_quiet_says_nothing_but_the_result(run: Run, animals: Path, tmp_path: Path) -> None:
+    outcome = run(
+        "index", tmp_path / "animals.jsonl", "--to", animals, "--id-field", "_id", "--quiet"
+    )
+    assert outcome.err == ""
+    assert outcome.out.startswith("0 added, 0 updated, 3 unchanged")

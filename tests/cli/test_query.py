@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sbert_retriever import Retriever
+from sbert_retriever.cli.filters import parsed_condition, parsed_filter
+from sbert_retriever.errors import InputError
+
+Run = Callable[..., Any]
+
+
+def ids(answer: dict[str, list[dict[str, str]]]) -> list[str]:
+    return [hit["id"] for hit in answer["hits"]]
+
+
+def test_answers_equal_those_of_the_library(run: Run, animals: Path) -> None:
+    outcome = run("query", animals, "cat in house", "-k", "2", "--json")
+    with Retriever.open(animals) as retriever:
+        hits = retriever.search("cat in house", 2)
+    assert outcome.code == 0
+    assert outcome.json["query"] == "cat in house"
+    assert ids(outcome.json) == [hit.id for hit in hits]
+    assert [hit["score"] for hit in outcome.json["hits"]] == pytest.approx(
+        [hit.score for hit in hits], abs=1e-6
+    )
+    assert outcome.json["hits"][0].keys() == {
+        "id", "score", "score_kind", "text", "metadata", "source"
+    }  # fmt: skip
+
+
+def test_a_text_finds_itself_first_and_is_printed_with_its_place(run: Run, animals: Path) -> None:
+    outcome = run("query", animals, "the dog was with people", "-k", "1")
+    first, text = outcome.out.splitlines()
+    assert first.startswith(" 1. 1.000 cosine")
+    assert "animals.jsonl" in first
+    assert first.endswith("| b")
+    assert text == "    the dog was with people"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        (["lang=de"], {"c"}),
+        (["year>=2021"], {"b", "c"}),
+        (["year>=2020", "lang=en"], {"b"}),
+        (["year=2019"], {"a"}),
+        (["lang!=en"], {"c"}),
+        (["year<2021"], {"a"}),
+    ],
+)
+def test_filters(run: Run, animals: Path, conditions: list[str], found: set[str]) -> None:
+    options = [word for condition in conditions for word in ("--filter", condition)]
+    outcome = run("query", animals, "the", *options, "--json")
+    assert set(ids(outcome.json)) == found
+
+
+def test_a_filter_in_json_knows_every_operator(run: Run, animals: Path) -> None:
+    either = json.dumps({"or": [{"lang": "de"}, {"year": {"lt": 2020}}]})
+    outcome = run("query", animals, "the", "--filter-json", either, "--json")
+    assert set(ids(outcome.json)) == {"a", "c"}
+
+
+def test_numbers_of_csv_files_are_texts_and_are_found_all_the_same(
+    run: Run, tiny: str, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "c.csv"
+    corpus.write_text("text,year\nthe cat,2019\nthe dog,2021\n", encoding="utf-8")
+    run("index", corpus, "--to", tmp_path / "x", "--model", tiny)
+    outcome = run("query", tmp_path / "x", "the", "--filter", "year=2021", "--json")
+    assert [hit["text"] for hit in outcome.json["hits"]] == ["the dog"]
+
+
+@pytest.mark.parametrize("wrong", ["lang", "=en", ""])
+def test_a_condition_without_field_or_operator_is_refused(wrong: str) -> None:
+    with pytest.raises(InputError, match="FIELD=VALUE"):
+        parsed_condition(wrong)
+
+
+def test_conditions_and_json_must_all_hold() -> None:
+    assert parsed_filter(None, None) is None
+    assert parsed_filter(["a=x"], '{"b": 1}') == {"and": [{"a": "x"}, {"b": 1}]}
+    assert parsed_condition("a=null") == {"a": None}
+    assert parsed_condition("a=NaN") == {"a": "NaN"}
+    assert parsed_condition("a=x=y") == {"a": "x=y"}
+    with pytest.raises(InputError, match="object"):
+        parsed_filter(None, "[1]")
+
+
+def test_questions_from_the_standard_input_one_a_line(
+    run: Run, animals: Path, monkeypatch: pytest.MonkeyPatch, records: Any
+) -> None:
+    texts = [str(record["text"]) for record in records]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(texts) + "\n\n"))
+    outcome = run("query", animals, "-k", "1", "--json")
+    answers = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [answer["query"] for answer in answers] == texts
+    assert [ids(answer) for answer in answers] == [["a"], ["b"], ["c"]]
+
+
+def test_a_threshold_is_on_the_printed_scale(run: Run, animals: Path) -> None:
+    outcome = run("query", animals, "the dog was with people", "--threshold", "0.999", "--json")
+    assert ids(outcome.json) == ["b"]
+
+
+def test_nothing_found_is_a_success_and_says_so(run: Run, animals: Path) -> None:
+    outcome = run("query", animals, "cat", "--filter", "lang=fr")
+    assert outcome.code == 0
+    assert "nothing found" in outcome.out
+
+
+def test_a_field_that_no_passage_has_is_a_plain_warning(run: Run, animals: Path) -> None:
+    outcome = run("query", animals, "cat", "--filter", "langg=en")
+    assert outcome.code == 0
+    assert outcome.err.startswith("sbert-retriever: warning: no passage has the metadata field")
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_document_cannot_steer_the_terminal(
+    run: Run, tiny: str, tmp_path: Path, write_jsonl: Any
+) -> None:
+    corpus = write_jsonl(tmp_path / "c.jsonl", [{"text": "the \x1b[31mcat\x07"}])
+    run("index", corpus, "--to", tmp_path / "x", "--model", tiny)
+    for full in ((), ("--full",)):
+        assert "\x1b" not in run("query", tmp_path / "x", "cat", *full).out
+
+
+def test_neighbours_bring_the_text_around(run: Run, tiny: str, tmp_path: Path) -> None:
+    parts = [f"the {word} was in the house." for word in ("cat", "dog", "vector", "model")]
+    text = "\n\n".join(parts)
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    run(
+        "index", tmp_path / "a.txt", "--to", tmp_path / "x", "--model", tiny,
+        "--chunk-tokens", "8", "--chunk-overlap", "0",
+    )  # fmt: skip
+    outcome = run(
+        "query", tmp_path / "x", "the dog was in the house.", "-k", "1", "--json",
+        "--expand", "neighbours",
+    )  # fmt: skip
+    assert outcome.json["hits"][0]["text"] == "\n".join(parts[:3])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-k", "0"), "k is 0"),
+        (("--expand", "sideways"), "'sideways'"),
+        (("--filter", "x"), "FIELD=VALUE"),
+        (("--device", "tpu"), "tpu"),
+        (("--nonsense",), "--nonsense"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_one_line(
+    run: Run, animals: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = run("query", animals, "cat", *arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
