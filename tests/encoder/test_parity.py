@@ -48,9 +48,9 @@ def test_each_pooling_equals_the_reference(pooling, normalize, reference, tmp_pa
 
 def spearman(encoder, stsb):
     """Rank correlation x 100 of cosine and gold (paper, section 4)."""
-    left = encoder.encode_passages([pair[0] for pair in stsb])
-    right = encoder.encode_passages([pair[1] for pair in stsb])
-    cosine = (left * right).sum(axis=1)
+    texts = list(dict.fromkeys(text for pair in stsb for text in pair[:2]))
+    vectors = dict(zip(texts, encoder.encode_passages(texts), strict=True))
+    cosine = [vectors[left] @ vectors[right] for left, right, _ in stsb]
     return 100 * spearmanr(cosine, [pair[2] for pair in stsb]).statistic
 
 
