@@ -31,7 +31,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
     else:
         url = os.environ.get("QDRANT_URL")
         if not url:
-            pytest.skip("QDRANT_URL is not set: no server to test with")
+            pytest.skip("QDRANT_URL is not set: no Qdrant server to test with")
         yield {"location": url, "collection_name": name}
         client = QdrantClient(url)
         client.delete_collection(name)
