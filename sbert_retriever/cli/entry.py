@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _settle_streams()
     with _own_warnings(debug=debug):
         try:
-            _invoke(given or ["--help"])
+            _invoke([*given] or ["--help"])
             sys.stdout.flush()
         except typer.Exit as end:
             return end.exit_code if given else WRONG_USE
