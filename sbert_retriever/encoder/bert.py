@@ -1,10 +1,10 @@
 """A lean BERT forward pass for inference (Devlin et al. 2019): query, key and value in one product.
 
 Against transformers' BertModel, MiniLM in float32 on two cores, interleaved medians: one query
-of 12 tokens 4.9 ms (7.6), 64 x 16 tokens 86 ms (97), 8 x 220 tokens 214 ms (217). The large
-batches run at the speed of the matrix products. What did not pay: weights packed beforehand for
-oneDNN with bias, GELU and residual fused (27 ms a query), transposed weights with addmm (no
-difference), attention written out (slower).
+of 12 tokens 4.9 ms (7.6), 64 x 16 tokens 86 ms (97), 8 x 220 tokens 214 ms (217). Weights packed
+beforehand for oneDNN, with bias, GELU and residual fused, did not pay (29 ms a query). Transposed
+weights with addmm, and attention written out, showed no clear gain; they were tried on a busy
+machine only.
 """
 
 from __future__ import annotations
