@@ -16,10 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sbert_retriever.errors import CollectionNotFoundError, InputError, SbertError, StoreLockedError
+from sbert_retriever.errors import (
+    CollectionNotFoundError,
+    InputError,
+    SbertError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
 from sbert_retriever.index.connection import connect
 from sbert_retriever.index.points import RESERVED, stored_fingerprint
-from sbert_retriever.index.steps import Steps, call
+from sbert_retriever.index.steps import RetryPolicy, Steps, call
 from sbert_retriever.index.store import faulty_rows
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import Passage, RetrieverInfo
@@ -36,6 +42,7 @@ _FREE_BYTES_WARNING = 1 << 30
 _LOOKED_AT = 200
 _NORM_TOLERANCE = 0.02
 _SLOW_MS = 2000.0
+_PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,7 @@ def _machine(visit: _Visit) -> None:
 def _opened(visit: _Visit) -> Retriever | None:
     """The collection, opened without a model, so that every other question can be asked."""
     try:
+        _knock(visit)
         retriever = Retriever.open(
             visit.location,
             collection_name=visit.collection_name,
@@ -165,8 +173,22 @@ def _opened(visit: _Visit) -> Retriever | None:
     return retriever
 
 
+def _knock(visit: _Visit) -> None:
+    """Ask a server something small, with less patience than a job has."""
+    if "://" not in visit.location:
+        return
+    retry = RetryPolicy(deadline_s=_PATIENCE_S)
+    connection = connect(visit.location, api_key=visit.api_key, retry=retry)
+    try:
+        connection.run(_ask("get_collections"))
+    finally:
+        connection.close()
+
+
 def _way_in(visit: _Visit, error: SbertError) -> str:
     """What to do where a collection cannot be opened."""
+    if isinstance(error, StoreUnavailableError):
+        return f"check that a Qdrant server runs at {visit.location}"
     if isinstance(error, StoreLockedError):
         return "close the other process, or wait for it to end"
     if isinstance(error, CollectionNotFoundError):

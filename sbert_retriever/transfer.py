@@ -54,25 +54,28 @@ def import_file(
         The report; lines that cannot be used are among its failures, and the rest went in.
 
     Raises:
+        InputError: The file cannot be opened.
         ReadError: The file is no export, or was cut.
         ContractError: The collection's vectors are another model's, and no `model` was given.
     """
     try:
         check_closed(file)
-        with file.open(encoding="utf-8", newline="\n") as lines:
-            return import_lines(
-                lines,
-                location,
-                name=str(file),
-                model=model,
-                collection_name=collection_name,
-                device=device,
-                dtype=dtype,
-                api_key=api_key,
-                on_progress=on_progress,
-            )
+        # A byte that is no UTF-8 fails its own line, and not the whole file.
+        lines = file.open(encoding="utf-8", errors="surrogateescape", newline="\n")
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
+    with lines:
+        return import_lines(
+            lines,
+            location,
+            name=str(file),
+            model=model,
+            collection_name=collection_name,
+            device=device,
+            dtype=dtype,
+            api_key=api_key,
+            on_progress=on_progress,
+        )
 
 
 def import_lines(

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sbert_retriever.errors import CollectionNotFoundError
+from sbert_retriever.errors import CollectionNotFoundError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from sbert_retriever.index.connection import Connection
     from sbert_retriever.retriever import Retriever
+
+_PATIENCE_S = 3.0
+"""How long a server may fail to answer the first question."""
 
 
 def open_existing(location: str, collection: str, **settings: Any) -> Retriever:
@@ -26,6 +28,9 @@ def open_existing(location: str, collection: str, **settings: Any) -> Retriever:
     """
     from sbert_retriever.retriever import Retriever
 
+    if "://" in location:
+        # A mistyped address should be told of before the long patience of a running job begins.
+        collection_exists(location, collection, settings.get("api_key"))
     with naming_collections(location, collection, settings.get("api_key")):
         return Retriever.open(location, collection_name=collection, create=False, **settings)
 
@@ -46,35 +51,36 @@ def naming_collections(
 
 
 def collection_exists(location: str, collection: str, api_key: str | None) -> bool:
-    """Whether a collection is there; creates nothing."""
-    connection = _connected(location, api_key)
-    try:
-        there = connection.run(_ask("collection_exists", collection_name=collection))
-    finally:
-        connection.close()
-    return bool(there)
+    """Whether a collection is there; creates nothing.
+
+    Raises:
+        StoreUnavailableError: No server answers there.
+    """
+    return bool(_asked(location, api_key, "collection_exists", collection_name=collection))
 
 
 def collection_names(location: str, api_key: str | None) -> list[str]:
     """The names of the collections at a location."""
-    connection = _connected(location, api_key)
-    try:
-        answer = connection.run(_ask("get_collections"))
-    finally:
-        connection.close()
+    answer = _asked(location, api_key, "get_collections")
     return sorted(collection.name for collection in answer.collections)
 
 
-def _connected(location: str, api_key: str | None) -> Connection:
+def _asked(location: str, api_key: str | None, method: str, **arguments: Any) -> Any:
     from sbert_retriever.index.connection import connect
+    from sbert_retriever.index.steps import RetryPolicy, call
 
-    return connect(location, api_key=api_key)
+    def steps() -> Any:
+        return (yield call(method, **arguments))
 
-
-def _ask(method: str, **arguments: Any) -> Any:
-    from sbert_retriever.index.steps import call
-
-    return (yield call(method, **arguments))
+    connection = connect(location, api_key=api_key, retry=RetryPolicy(deadline_s=_PATIENCE_S))
+    try:
+        return connection.run(steps())
+    except StoreUnavailableError as error:
+        raise StoreUnavailableError(
+            f"{error}. Check that a Qdrant server runs at {location}"
+        ) from error
+    finally:
+        connection.close()
 
 
 def _missing(location: str, collection: str, api_key: str | None) -> str:

@@ -78,7 +78,7 @@ def import_(
     with resumable(), progress("importing", total=None, quiet=quiet) as on_progress:
         if file == _STDIO:
             if hasattr(sys.stdin, "reconfigure"):
-                sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+                sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
             report = import_lines(
                 sys.stdin, to, api_key=api_key, on_progress=on_progress, **settings
             )

@@ -78,3 +78,10 @@ def test_delete_refuses_what_is_not_said_clearly(
 def test_an_empty_filter_deletes_nothing(run: Run, animals: Path) -> None:
     assert run("delete", animals, "--filter-json", "{}").code == 2
     assert run("info", animals, "--json").json["count"] == 3
+
+
+@pytest.mark.parametrize("command", ["info", "doctor"])
+def test_a_server_that_is_not_there_is_named(run: Run, command: str) -> None:
+    outcome = run(command, "http://localhost:1")
+    assert outcome.code == 1
+    assert "a Qdrant server runs at http://localhost:1" in outcome.err + outcome.out

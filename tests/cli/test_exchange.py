@@ -139,6 +139,24 @@ def test_bad_lines_are_named_and_the_rest_goes_in(run: Run, animals: Path, tmp_p
     assert "line 4: its vector is all zero" in outcome.err
 
 
+def test_a_byte_that_is_no_text_costs_its_line_alone(
+    run: Run, animals: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "e.jsonl"
+    run("export", animals, "-o", file)
+    file.write_bytes(file.read_bytes().replace(b"the dog", b"the d\xffg"))
+    outcome = run("import", file, "--to", tmp_path / "x", "--json")
+    assert outcome.code == 1
+    assert (outcome.json["added"], outcome.json["failed"]) == (2, 1)
+    assert "surrogate" in outcome.err
+
+
+def test_a_file_that_is_not_there_is_wrong_use(run: Run, tmp_path: Path) -> None:
+    outcome = run("import", tmp_path / "no.jsonl", "--to", tmp_path / "x")
+    assert outcome.code == 2
+    assert "no.jsonl cannot be read: No such file" in outcome.err
+
+
 def test_a_lost_line_is_noticed_by_the_count(run: Run, animals: Path) -> None:
     lines = run("export", animals).out.splitlines()
     file = ExportFile([*lines[:2], *lines[3:]], "e.jsonl")
