@@ -71,10 +71,12 @@ def test_padding_is_masked_and_equal_lengths_need_no_mask():
     assert batch.padded(7, device=torch.device("cpu"))[1] is None
 
 
-def test_auto_takes_bfloat16_on_a_cpu_only_with_amx(monkeypatch):
+def test_auto_takes_bfloat16_on_a_cpu_with_amx_or_on_amds(monkeypatch):
     cpu = torch.device("cpu")
     for features, expected in (
         ({"amx_bf16", "avx512_bf16"}, torch.bfloat16),
+        ({"avx512_bf16", "amd"}, torch.bfloat16),
+        ({"amd"}, torch.float32),
         ({"avx512_bf16"}, torch.float32),
         (set(), torch.float32),
     ):

@@ -103,7 +103,7 @@ def check_alike(one, two):
 @pytest.mark.data
 def test_a_killed_run_goes_on_where_it_was(tmp_path, data_dir):
     """After kill -9 only the missing passages are encoded, and the answers are the same."""
-    documents = [(i, text[:200]) for i, text in corpus(data_dir)[:4500]]
+    documents = [(i, text[:120]) for i, text in corpus(data_dir)[:2500]]
     texts = list(queries(data_dir)[0].values())[:50]
     check_same(*check_killed_runs(tmp_path, documents, texts, dtype="float32", first_windows=1))
 
