@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from sbert_retriever import Retriever
+from sbert_retriever.errors import InputTypeError
+from sbert_retriever.ingest.files import index_files
+from sbert_retriever.testing import HashEncoder
 
 Run = Callable[..., Any]
 
@@ -218,3 +221,32 @@ def test_quiet_says_nothing_but_the_result(run: Run, animals: Path, tmp_path: Pa
     )
     assert outcome.err == ""
     assert outcome.out.startswith("0 added, 0 updated, 3 unchanged")
+
+
+def test_a_rerun_over_texts_needs_the_tokenizer_and_no_weights(tiny: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the cat was in the house", encoding="utf-8")
+    with Retriever.open(tmp_path / "x", model=tiny) as retriever:
+        assert index_files(retriever, [tmp_path / "a.txt"]).added == 1
+    with Retriever.open(tmp_path / "x") as retriever:
+        assert index_files(retriever, [tmp_path / "a.txt"]).unchanged == 1
+        encoder: Any = retriever.encoder
+        assert encoder._model is None
+
+
+def test_an_encoder_without_a_tokenizer_indexes_records_and_refuses_texts(
+    tmp_path: Path, write_jsonl: Any, records: Any
+) -> None:
+    corpus = write_jsonl(tmp_path / "c.jsonl", records)
+    (tmp_path / "a.txt").write_text("the cat", encoding="utf-8")
+    with Retriever.open(tmp_path / "x", model=HashEncoder()) as retriever:
+        assert index_files(retriever, [corpus]).added == 3
+        with pytest.raises(InputTypeError, match="HashEncoder has no token_offsets"):
+            index_files(retriever, [tmp_path / "a.txt"])
+
+
+def test_paths_are_a_list(tmp_path: Path) -> None:
+    with (
+        Retriever.open(tmp_path / "x", model=HashEncoder()) as retriever,
+        pytest.raises(InputTypeError, match="list of paths"),
+    ):
+        index_files(retriever, str(tmp_path))
