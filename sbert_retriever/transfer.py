@@ -12,7 +12,8 @@ from sbert_retriever.index.connection import connect
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
-from sbert_retriever.ingest.exchange import ExportFile, check_closed, import_entries
+from sbert_retriever.ingest.exchange import ExportFile, check_closed
+from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import Encoder, IndexReport, Passage
 
