@@ -16,7 +16,7 @@ import numpy.typing as npt
 from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
 
-from sbert_retriever.errors import InputError, StoreUnavailableError
+from sbert_retriever.errors import InputError, StoreRequestError, StoreUnavailableError
 from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, request_slices
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract
@@ -112,6 +112,7 @@ class PassageStore:
         yield self._call(
             "create_collection", vectors_config=vectors, metadata=contract.to_metadata()
         )
+        yield from self._check_kept(contract)
         kinds = {SOURCE_KEY: "keyword"}
         kinds |= {f"{self.layout.metadata_key}.{k}": v for k, v in contract.filterable.items()}
         for key, kind in kinds.items():
@@ -348,6 +349,17 @@ class PassageStore:
             deleted += len(records)
 
     # Inside -----------------------------------------------------------------------------
+
+    def _check_kept(self, contract: Contract) -> Steps[None]:
+        """Refuse a server that takes a collection's metadata and does not keep it."""
+        info = yield self._call("get_collection")
+        if Contract.from_metadata(info.config.metadata) == contract:
+            return
+        yield self._call("delete_collection")
+        raise StoreRequestError(
+            "the server keeps no collection metadata, where the model's contract goes: Qdrant 1.16 "
+            "or newer is needed"
+        )
 
     def _call(self, method: str, **kwargs: Any) -> Any:
         return call(method, collection_name=self.collection_name, **kwargs)
