@@ -26,7 +26,7 @@ from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.texts import checked, windows
 from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
-from sbert_retriever.encoder.weights import fingerprint, weight_files
+from sbert_retriever.encoder.weights import fingerprint, stored_precision, weight_files
 from sbert_retriever.errors import InputError, ModelError, TextTooLongError, TruncationWarning
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 
@@ -217,7 +217,9 @@ class BiEncoder:
             query_prompt=self._prompts["query"],
             passage_prompt=self._prompts["passage"],
             weights=fingerprint(self._checkpoint),
-            precision=self._checkpoint.precision,
+            precision=(
+                self._checkpoint.precision or stored_precision(self._checkpoint.transformer)
+            ),
         )
 
     def encode_queries(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from sbert_retriever.encoder.onnx_weights import load_onnx_bert, onnx_file
 from sbert_retriever.errors import ModelFormatError
 
 _STEMS = ("model.safetensors", "pytorch_model.bin")
+_PRECISIONS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _BLOCK = 64 * 1024
 _BLOCKS = 64
 
@@ -40,6 +41,24 @@ def weight_files(folder: Path) -> list[Path]:
     raise ModelFormatError(
         f"{folder} has no weights: expected model.safetensors, pytorch_model.bin or model.onnx"
     )
+
+
+def stored_precision(folder: Path) -> str | None:
+    """In which floating type a safetensors file keeps its weights; None for another file.
+
+    Raises:
+        ModelFormatError: The folder has no weights.
+    """
+    path = weight_files(folder)[0]
+    if path.suffix != ".safetensors":
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            kinds = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - not a dict
+    except SafetensorError:
+        return None
+    names = [name for kind, name in _PRECISIONS.items() if kind in kinds]
+    return "+".join(names) or None
 
 
 def load_state(folder: Path) -> dict[str, Tensor]:

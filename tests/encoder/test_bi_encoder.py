@@ -368,3 +368,8 @@ def test_the_forward_pass_ignores_padding(tiny):
     assert isinstance(backbone, BertBackbone)
     beside = tiny.encode_passages(["cat", of_length(30)])
     assert beside[0] == pytest.approx(tiny.encode_passages(["cat"])[0], abs=1e-5)
+
+
+def test_the_identity_says_how_the_weights_are_kept(minilm, bge):
+    assert minilm.identity.precision == "float32"
+    assert bge.identity.precision == "dequantised int8"
