@@ -1,0 +1,191 @@
+"""The names, arguments and defaults that other people's scripts call."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import tomllib
+
+import langchain_sbert
+import pytest
+from langchain_sbert import SBERTEmbeddings, SBERTRetriever, SBERTVectorStore
+
+import sbert_retriever
+from sbert_retriever import (
+    BiEncoder,
+    Failure,
+    Hit,
+    IndexReport,
+    Passage,
+    Retriever,
+    SearchResult,
+)
+
+
+def test_front_doors() -> None:
+    assert sbert_retriever.__all__ == [
+        "BiEncoder",
+        "Retriever",
+        "Passage",
+        "Hit",
+        "SearchResult",
+        "IndexReport",
+        "Failure",
+    ]
+    assert langchain_sbert.__all__ == ["SBERTEmbeddings", "SBERTVectorStore", "SBERTRetriever"]
+
+
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+def test_every_public_name_is_there_and_says_what_it_is(package) -> None:
+    for name in package.__all__:
+        assert inspect.getdoc(getattr(package, name))
+        assert name in dir(package)
+
+
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+def test_an_unknown_name_is_an_attribute_error(package) -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Retreiver'"):
+        package.Retreiver  # noqa: B018  # looking it up is the test
+
+
+def signature(function) -> str:
+    """Names, order, kinds and defaults; without annotations, which only the reader needs."""
+    seen = inspect.signature(function)
+    bare = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in seen.parameters.values()
+        if p.name not in {"self", "cls"}
+    ]
+    return str(seen.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+CALLS = {
+    BiEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
+    "token=None, local_files_only=None, query_prompt=None, passage_prompt=None, max_length=None, "
+    "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None)",
+    BiEncoder.encode_queries: "(texts, *, show_progress=False, on_truncate=None)",
+    BiEncoder.encode_passages: "(texts, *, show_progress=False, on_truncate=None)",
+    BiEncoder.encode_detailed: "(texts, *, role, show_progress=False)",
+    BiEncoder.token_offsets: "(texts)",
+    BiEncoder.token_counts: "(texts, *, role)",
+    Retriever.open: "(location=None, *, model=None, collection_name='default', device='auto', "
+    "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
+    "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
+    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_progress=None, "
+    "sources=(), spared=(), failures=None)",
+    Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
+    "exact=False, ef=None)",
+    Retriever.search_detailed: "(query, k=10, **options)",
+    Retriever.search_batch: "(queries, k=10, **options)",
+    Retriever.search_by_vector: "(vector, k=10, **options)",
+    Retriever.similar: "(id, k=10, **options)",
+    Retriever.get: "(ids)",
+    Retriever.scroll: "(*, filter=None, limit=100, offset=None)",
+    Retriever.count: "(filter=None)",
+    Retriever.info: "()",
+    Retriever.delete: "(ids=None, *, filter=None, source=None)",
+    Retriever.delete_all: "()",
+    Retriever.close: "()",
+    SBERTVectorStore: "(embedding, location=None, *, collection_name='docs', client=None, "
+    "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False)",
+    SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "
+    "client=None, async_client=None, api_key=None, vector_name='', "
+    "content_payload_key='page_content', metadata_payload_key='metadata', timeout_s=None, "
+    "prefer_grpc=False)",
+    SBERTVectorStore.from_texts: "(texts, embedding, metadatas=None, *, ids=None, **settings)",
+    SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
+    SBERTVectorStore.as_retriever: "(**settings)",
+    SBERTRetriever.open: "(location=None, *, model=None, k=4, filter=None, score_threshold=None, "
+    "search_type='similarity', search_kwargs=None, collection_name=None, device='auto', "
+    "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
+    "prefer_grpc=False)",
+}
+
+
+@pytest.mark.parametrize("function", CALLS, ids=lambda f: f.__qualname__)
+def test_signatures(function) -> None:
+    assert signature(function) == CALLS[function]
+
+
+SYNCHRONOUS = [
+    *("search", "search_detailed", "search_batch", "search_by_vector", "similar"),
+    *("get", "scroll", "count", "info", "index", "delete", "delete_all"),
+]
+
+
+@pytest.mark.parametrize("name", SYNCHRONOUS)
+def test_each_method_has_an_asynchronous_twin_that_takes_the_same(name: str) -> None:
+    twin = getattr(Retriever, f"a{name}")
+    assert inspect.iscoroutinefunction(twin)
+    # `asearch` hands its options on; `search` spells them out for the reader.
+    expected = "(query, k=10, **options)" if name == "search" else CALLS[getattr(Retriever, name)]
+    assert signature(twin) == expected
+
+
+def test_the_options_of_a_search_are_those_that_search_spells_out() -> None:
+    from sbert_retriever.query import Search, SearchOptions
+
+    spelt = inspect.signature(Retriever.search).parameters
+    named = [p.name for p in spelt.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    assert list(SearchOptions.__annotations__) == named
+    asked = Search()
+    assert {name: spelt[name].default for name in named} == {n: getattr(asked, n) for n in named}
+
+
+NOUNS = {
+    Passage: "(id, text, metadata=<factory>, source=None)",
+    Hit: "(passage, score, score_kind='cosine', first_score=None, first_score_kind=None, "
+    "reranked=False, cut_short=False, fallback=False, truncated=False)",
+    SearchResult: "(hits, timings_ms)",
+    Failure: "(id, reason)",
+    IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
+    "truncated=0, failures=(), dry_run=False, seconds=0.0)",
+}
+
+
+EXAMPLES = {
+    Passage: ("id", "text"),
+    Hit: (Passage("id", "text"), 0.5),
+    SearchResult: ([], {}),
+    Failure: ("id", "why"),
+    IndexReport: (),
+}
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=lambda n: n.__name__)
+def test_nouns_are_frozen_and_keep_their_fields(noun) -> None:
+    assert signature(noun) == NOUNS[noun]
+    assert noun.__dataclass_params__.frozen
+    made = noun(*EXAMPLES[noun])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(made, dataclasses.fields(noun)[0].name, "changed")
+
+
+def test_a_hit_hands_out_its_passage_s_fields() -> None:
+    hit = Hit(Passage("id", "text", {"lang": "en"}, "file.txt"), 0.5)
+    assert (hit.id, hit.text, hit.metadata, hit.source) == (
+        "id",
+        "text",
+        {"lang": "en"},
+        "file.txt",
+    )
+
+
+def test_fields_of_the_langchain_classes() -> None:
+    assert list(SBERTEmbeddings.model_fields) == [
+        *("model_name", "device", "dtype", "query_prompt", "passage_prompt", "max_length"),
+        *("truncate_dim", "pooling", "normalize", "on_truncate", "batch_tokens"),
+        *("show_progress", "revision", "cache_dir", "token", "local_files_only", "lazy"),
+    ]
+    assert SBERTEmbeddings.model_fields["model_name"].alias == "model"
+    assert {"vectorstore", "k", "filter", "score_threshold", "search_type", "search_kwargs"} <= set(
+        SBERTRetriever.model_fields
+    )
+    assert SBERTRetriever.model_fields["k"].default == 4
+    for model in (SBERTEmbeddings, SBERTRetriever):
+        assert model.model_config["extra"] == "forbid"
+
+
+def test_the_version_is_the_one_of_the_project_file(root) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert sbert_retriever.__version__ == project["version"]
