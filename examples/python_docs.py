@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 import sysconfig
 import textwrap
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -30,19 +32,29 @@ from sbert_retriever.ingest.headings import rst_headings, sections
 
 MODEL = "all-MiniLM-L6-v2"
 STDLIB = Path(sysconfig.get_path("stdlib"))
-# Tests, what pip installed, and the parts of Python 2 that only some versions carry.
-SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "lib2to3", "pydoc_data"}
+# Tests, what pip installed, and what only some versions of Python still carry.
+SKIPPED = {
+    *("site-packages", "dist-packages", "test", "tests", "idle_test", "pydoc_data"),
+    *("lib2to3", "distutils"),
+}
+# Where a chunk stands in its text is left out: the texts are not what the chunks were cut from.
+KEPT = {"kind", "module", "name", "section"}
+# Kept free for a heading; the same for most, so that what two topics share is cut alike.
+RESERVED_TOKENS = 32
+UNDERLINE = re.compile(r"\n[*=~^-]{3,}$", re.MULTILINE)
+# The lines between the cells of a table.
+FRAME = re.compile(r"^ *[+|][-=+| ]*[+|]$|(?:^ *| )\|(?: |$)", re.MULTILINE)
 WIDTH = 96
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 # Each with a filter on the metadata, or None.
 QUESTIONS: list[tuple[str, dict | None]] = [
-    ("How do I make sure a file is closed even if an error occurs?", None),
-    ("What happens when a default argument is a list?", {"kind": "topic"}),
-    ("count how often each element occurs", None),
+    ("How can a class make its instances callable?", None),
+    ("create a temporary folder that is deleted afterwards", None),
     ("run a shell command and capture its output", None),
-    ("read and write configuration files", {"kind": "module"}),
-    ("wait for several coroutines at the same time", {"module": "asyncio.tasks"}),
+    ("cache the results of a function", None),
+    ("How do generators produce values?", {"kind": "topic"}),
+    ("parse command line options", {"kind": "module"}),
 ]
 
 
@@ -71,7 +83,6 @@ def read_passages(encoder: BiEncoder, limit: int | None) -> list[Passage]:
         texts = all_texts(files, on_file=lambda: progress.advance(task))
         for text in islice(texts, limit):
             for passage in cut(text, encoder):
-                # The topics quote whole sections of each other.
                 passages.setdefault(passage.text, passage)
     return list(passages.values())
 
@@ -81,14 +92,15 @@ def is_wanted(path: Path) -> bool:
 
 
 def all_texts(files: list[Path], *, on_file) -> Iterator[SourceText]:
-    yield from map(topic_text, sorted(topics))
+    # The shorter first: the longer ones quote them whole.
+    yield from map(topic_text, sorted(topics, key=lambda name: len(topics[name])))
     for path in files:
         yield from docstrings(path)
         on_file()
 
 
 def topic_text(name: str) -> SourceText:
-    text = topics[name].strip()
+    text = FRAME.sub("", topics[name]).strip()
     return SourceText(
         f"topic:{name}",
         text,
@@ -113,7 +125,8 @@ def docstrings(path: Path) -> Iterator[SourceText]:
         if text := ast.get_docstring(node):
             yield SourceText(
                 relative.as_posix(),
-                f"{heading}\n{text}",
+                text,
+                title=heading,
                 metadata={"kind": kind, "module": module, "name": name},
             )
 
@@ -136,13 +149,22 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
 
 
-def cut(text: SourceText, encoder: BiEncoder) -> list[Passage]:
-    return chunk(
+def cut(text: SourceText, encoder: BiEncoder) -> Iterator[Passage]:
+    """Passages that each begin with a heading, so that a later one still says whose it is."""
+    headings = [text.title, *(section.path[-1] for section in text.sections if section.path)]
+    reserved = max(RESERVED_TOKENS, *map(len, encoder.token_offsets(headings)))
+    passages = chunk(
         text,
         token_offsets=encoder.token_offsets,
-        max_tokens=room_for_text(encoder),
+        max_tokens=room_for_text(encoder) - reserved,
         id_prefix=text.metadata["name"],
     )
+    for passage in passages:
+        heading = passage.metadata.get("section", text.title).split(" > ")[-1]
+        body = UNDERLINE.sub("", passage.text)
+        headed = body if body.startswith(heading) else f"{heading}\n{body}"
+        metadata = {k: v for k, v in passage.metadata.items() if k in KEPT}
+        yield replace(passage, text=headed, metadata=metadata)
 
 
 # Indexing ---------------------------------------------------------------------------------------
@@ -190,14 +212,20 @@ def print_answers(question: str, condition: dict | None, hits: list[Hit]) -> Non
     within = ", ".join(f"{field} = {value}" for field, value in (condition or {}).items())
     print(f"\n> {question}" + (f"   [{within}]" if within else ""))
     for hit in hits:
-        where = hit.metadata.get("section") or hit.metadata["name"]
-        print(f"\n  {hit.score:.2f}  {where}   ({hit.metadata['kind']}, {hit.metadata['module']})")
-        print(textwrap.indent(first_lines(hit.text), " " * 8))
+        heading = hit.metadata.get("section") or hit.text.partition("\n")[0]
+        print(f"\n  {hit.score:.2f}  {shortened(heading)}   ({hit.metadata['kind']})")
+        print(textwrap.indent(beginning(hit.text, without=heading), " " * 8))
 
 
-def first_lines(text: str, count: int = 3) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and set(line) - set("*=-~ ")]
-    return "\n".join(textwrap.shorten(line, WIDTH, placeholder=" ...") for line in lines[:count])
+def beginning(text: str, *, without: str, count: int = 3) -> str:
+    """The first lines that say more than the heading does."""
+    lines = text.splitlines()
+    known = {without, without.split(" > ")[-1], ""}
+    return "\n".join([shortened(line) for line in lines if line.strip() not in known][:count])
+
+
+def shortened(line: str) -> str:
+    return textwrap.shorten(line, WIDTH, placeholder=" ...")
 
 
 def print_more(folder: str) -> None:
@@ -206,9 +234,9 @@ def print_more(folder: str) -> None:
         program = program.relative_to(Path.cwd())
     print(f"""
 Ask more:
-  {program} query {folder} "how do I sort a list by two keys?"
-  {program} query {folder} "parse a date" --filter kind=function -k 3
-  {program} info {folder}""")
+  {program} query {folder} "wait until a thread has finished" -k 3
+  {program} query {folder} "find files by a pattern" --filter kind=function
+  {program} query {folder} --help""")
 
 
 if __name__ == "__main__":
