@@ -13,7 +13,8 @@ from pathlib import Path
 from qdrant_client import QdrantClient
 
 from sbert_retriever import IndexReport, Passage, Retriever
-from sbert_retriever.ingest.exchange import ExportFile, export_passages, import_entries
+from sbert_retriever.ingest.exchange import ExportFile, export_passages
+from sbert_retriever.ingest.restore import import_entries
 
 MODEL = "all-MiniLM-L6-v2"
 COLLECTION = "embedded-to-server-example"

@@ -39,7 +39,7 @@ def ask(retriever: Retriever, documents: Path) -> None:
     for failure in report.failures:
         print("did not go in:", failure.reason, file=sys.stderr)
 
-    question = "I have a cold, when must I see a doctor?"
+    question = "Do I need a doctor's note when I am ill?"
     print(f"\n> {question}")
     for hit in retriever.search(question, k=2):
         place = hit.metadata.get("section") or "the beginning"

@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--to", default="demo-index", metavar="FOLDER", help="where the index goes")
     parser.add_argument("--limit", type=int, metavar="N", help="stop after N texts")
     arguments = parser.parse_args()
+    print(f"Indexing into {arguments.to}; it may be stopped, and goes on when it is run again.")
     with Retriever.open(arguments.to, model=MODEL) as retriever:
         passages = read_passages(retriever.encoder, arguments.limit)
         print(in_words(index(retriever, passages), arguments.to))
@@ -193,15 +194,13 @@ def bar() -> Progress:
 
 
 def in_words(report: IndexReport, folder: str) -> str:
+    total = report.added + report.updated + report.unchanged
     if not report.encoded:
-        return (
-            f"Nothing to encode: all {report.unchanged:,} passages are in {folder} "
-            f"(compared in {report.seconds:.1f} s)."
-        )
+        return f"Nothing to encode: all {total:,} passages are in {folder} already."
     rate = report.encoded / report.seconds
     return (
-        f"{report.added + report.updated:,} passages went into {folder} in {report.seconds:.1f} s "
-        f"({rate:,.0f} a second), {report.unchanged:,} were there."
+        f"{report.encoded:,} passages encoded in {report.seconds:.0f} s ({rate:,.0f} a second); "
+        f"{total:,} are in {folder}."
     )
 
 
@@ -234,8 +233,8 @@ def print_more(folder: str) -> None:
         program = program.relative_to(Path.cwd())
     print(f"""
 Ask more:
-  {program} query {folder} "wait until a thread has finished" -k 3
-  {program} query {folder} "find files by a pattern" --filter kind=function
+  {program} query {folder} "median of a list of numbers" -k 3
+  {program} query {folder} "what does nonlocal mean?" --filter kind=topic
   {program} query {folder} --help""")
 
 
