@@ -66,9 +66,9 @@ def links(page: Path) -> Iterator[str]:
 
 # Runs the blocks of one page in order, in one process: the Python ones share their names.
 DRIVER = """
-import json, subprocess, sys
+import json, pathlib, subprocess, sys
 names = {"__name__": "__main__"}
-for block in json.load(open(sys.argv[1], encoding="utf-8")):
+for block in json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")):
     place = f"{block['page']}:{block['line']}"
     print(f"--- {place}", flush=True)
     if block["language"] == "bash":
