@@ -265,15 +265,29 @@ def _gone(store: PassageStore, paths: list[Path_]) -> set[str]:
     folders = [source_of(Path(path)) for path in paths if path != STDIN and Path(path).is_dir()]
     if not folders:
         return set()
-    prefixes = tuple("" if folder == "." else f"{folder.rstrip('/')}/" for folder in folders)
     sources: set[str] = store.connection.run(stored_sources(store))
-    return {s for s in sources if s.startswith(prefixes) and _was_file(s)}
+    return {s for s in sources if _was_file(s) and any(_is_below(s, f) for f in folders)}
+
+
+def _is_below(source: str, folder: str) -> bool:
+    """Whether a source names something below a folder, both absolute or both relative."""
+    if Path(source).is_absolute() != Path(folder).is_absolute():
+        return False
+    return Path(os.path.relpath(source, folder)).parts[0] != ".."
 
 
 def _was_file(source: str) -> bool:
     """Whether a source can only have been a file, and is none now."""
-    readable = Path(source).suffix.lower() in SUFFIXES and "://" not in source
-    return readable and not os.path.lexists(source)
+    if Path(source).suffix.lower() not in SUFFIXES or "://" in source:
+        return False
+    try:
+        os.lstat(source)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        # A folder that may not be entered hides its files, and does not remove them.
+        return False
+    return False
 
 
 def stored_sources(store: PassageStore) -> Steps[set[str]]:

@@ -108,6 +108,39 @@ def test_pruning_the_current_folder_spares_sources_that_never_were_files(
     assert (report.json["added"], report.json["deleted"]) == (1, 0)
 
 
+def test_pruning_the_current_folder_spares_what_lies_elsewhere(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is not mounted, or a folder beside this one, is not part of "."."""
+    for folder in ("disk", "beside", "here"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(f"the cat in {folder}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "here")
+    elsewhere = [str(tmp_path / "disk"), "../beside"]
+    run("index", *elsewhere, ".", "--to", "../loc", "--model", tiny)
+    for folder in ("disk", "beside", "here"):
+        (tmp_path / folder / "a.txt").unlink()
+    report = run("index", ".", "--to", "../loc", "--prune", "--json").json
+    assert report["deleted"] == 1
+    with Retriever.open("../loc") as retriever:
+        sources = {passage.source for passage in retriever.scroll()[0]}
+    assert sources == {str(tmp_path / "disk" / "a.txt"), "../beside/a.txt"}
+
+
+def test_prune_spares_files_that_cannot_be_looked_at(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that gives an error other than "not there" has not been shown to be gone."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs/sub").mkdir(parents=True)
+    Path("docs/sub/a.txt").write_text("the cat was in the house", encoding="utf-8")
+    run("index", "docs", "--to", "loc", "--model", tiny)
+    Path("docs/sub/a.txt").unlink()
+    Path("docs/sub").rmdir()
+    Path("docs/sub").symlink_to("sub")
+    assert run("index", "docs", "--to", "loc", "--prune", "--json").json["deleted"] == 0
+
+
 def test_prune_spares_records_of_a_file_with_a_broken_line(
     run: Run, animals: Path, tmp_path: Path
 ) -> None:
