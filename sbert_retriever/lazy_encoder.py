@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sbert_retriever.errors import InputTypeError, ModelError
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.ingest.sync import Encoded
-from sbert_retriever.types import Encoder, ModelIdentity
+from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 
 if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
@@ -48,6 +48,12 @@ class LazyEncoder:
         return self._encoder is not None
 
     @property
+    def on_truncate(self) -> OnTruncate:
+        """What the encoder does with a text that is too long; "warn" before it is loaded."""
+        policy: OnTruncate = getattr(self._encoder, "on_truncate", "warn")
+        return policy
+
+    @property
     def identity(self) -> ModelIdentity:
         """What the encoder is; loads it."""
         return self.get().identity
@@ -84,9 +90,10 @@ class LazyEncoder:
         detailed = getattr(encoder, "encode_detailed", None)
         if detailed is None or getattr(encoder, "on_truncate", None) == "error":
             # An encoder that is to refuse long texts does so here, before any is written.
-            return Encoded(encoder.encode_passages(texts), 0)
+            return Encoded(encoder.encode_passages(texts))
         encoding = detailed(texts, role="passage")
-        return Encoded(encoding.vectors, int(encoding.truncated.sum()))
+        cut = encoding.token_counts[encoding.truncated]
+        return Encoded(encoding.vectors, len(cut), int(cut.max(initial=0)))
 
     def _load(self) -> Encoder:
         from sbert_retriever.encoder.bi_encoder import BiEncoder

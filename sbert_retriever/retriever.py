@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, get_args
 
 import numpy as np
 from qdrant_client import models
 
-from sbert_retriever.errors import CollectionNotFoundError, InputError
+from sbert_retriever.errors import (
+    CollectionNotFoundError,
+    InputError,
+    InputTypeError,
+    TruncationWarning,
+)
 from sbert_retriever.index.connection import Connection, connect
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.filters import build_filter
@@ -29,12 +35,14 @@ from sbert_retriever.query import (
     query_texts,
     query_vector,
     searched,
+    whole,
 )
 from sbert_retriever.types import (
     Encoder,
     Failure,
     Hit,
     IndexReport,
+    OnTruncate,
     Passage,
     RetrieverInfo,
     SearchResult,
@@ -296,6 +304,7 @@ class Retriever:
         prune: bool = False,
         dry_run: bool = False,
         strict: bool = False,
+        on_truncate: OnTruncate | None = None,
         on_progress: Callable[[IndexReport], None] | None = None,
         sources: Iterable[str] = (),
         spared: Iterable[str] = (),
@@ -310,6 +319,8 @@ class Retriever:
             prune: Delete passages of the sources seen in this call whose ids were not in it.
             dry_run: Count what would be done; encode and write nothing.
             strict: Raise at the first passage that cannot go in, instead of reporting it.
+            on_truncate: For texts longer than the model reads: "warn" once a call, "error" before
+                their window is written, or "ignore"; None is the encoder's own.
             on_progress: Called with the report so far, after each window.
             sources: Sources that count as seen though no passage may carry them (emptied files);
                 read after the last passage is drawn.
@@ -322,9 +333,11 @@ class Retriever:
             StoreUnavailableError: The server gave up; with the ids that are in and those that
                 are not.
         """
-        sync = self._sync(dry_run, strict, on_progress, failures)
+        sync = self._sync(dry_run, strict, on_truncate, on_progress, failures)
         steps = sync.run(as_passages(passages), prune=prune, sources=sources, spared=spared)
-        return self._run(steps)
+        report = self._run(steps)
+        self._warn_of_truncation(report, on_truncate)
+        return report
 
     async def aindex(
         self,
@@ -333,15 +346,18 @@ class Retriever:
         prune: bool = False,
         dry_run: bool = False,
         strict: bool = False,
+        on_truncate: OnTruncate | None = None,
         on_progress: Callable[[IndexReport], None] | None = None,
         sources: Iterable[str] = (),
         spared: Iterable[str] = (),
         failures: list[Failure] | None = None,
     ) -> IndexReport:
         """`index` for an event loop."""
-        sync = self._sync(dry_run, strict, on_progress, failures)
+        sync = self._sync(dry_run, strict, on_truncate, on_progress, failures)
         steps = sync.run(as_passages(passages), prune=prune, sources=sources, spared=spared)
-        return await self._arun(steps)
+        report = await self._arun(steps)
+        self._warn_of_truncation(report, on_truncate)
+        return report
 
     def delete(
         self,
@@ -450,7 +466,7 @@ class Retriever:
     ) -> Steps[tuple[list[Passage], str | int | None]]:
         condition = self._condition(spec)
         page, following = yield from self._store.scroll(
-            condition=condition, limit=Search(k=limit).k, offset=offset
+            condition=condition, limit=whole("limit", limit, least=1), offset=offset
         )
         return [passage for passage, _ in page], following
 
@@ -458,17 +474,34 @@ class Retriever:
         self,
         dry_run: bool,
         strict: bool,
+        on_truncate: OnTruncate | None,
         on_progress: Callable[[IndexReport], None] | None,
         failures: list[Failure] | None,
     ) -> Sync:
+        if on_truncate not in (None, *get_args(OnTruncate)):
+            raise InputError(
+                f"on_truncate is {on_truncate!r}, expected 'warn', 'error' or 'ignore'"
+            )
         return Sync(
             self._store,
             self._encoder.encode_passages,
             dry_run=dry_run,
             strict=strict,
+            refuse_long=on_truncate == "error",
             on_progress=on_progress,
             failures=failures,
         )
+
+    def _warn_of_truncation(self, report: IndexReport, on_truncate: OnTruncate | None) -> None:
+        policy = self._encoder.on_truncate if on_truncate is None else on_truncate
+        if report.truncated and policy == "warn":
+            warnings.warn(
+                f"{report.truncated} of {report.encoded} encoded texts are longer than the model "
+                f"reads (the longest: {report.longest} tokens); the rest of each is not searched: "
+                "split them first",
+                TruncationWarning,
+                stacklevel=3,
+            )
 
     def _deleted(
         self, ids: Iterable[str] | None, spec: FilterSpec | None, source: str | None
@@ -477,6 +510,8 @@ class Retriever:
             raise InputError(
                 "give one of ids, filter or source (to delete everything: delete_all())"
             )
+        if source is not None and not isinstance(source, str):
+            raise InputTypeError(f"source is {type(source).__name__}, expected str")
         if ids is not None:
             deleted = yield from self._store.delete_ids(_ids(ids))
         else:
@@ -508,7 +543,9 @@ class Retriever:
 
 def _ids(ids: Iterable[str]) -> list[str]:
     if isinstance(ids, str):
-        raise InputError(f"ids is the single string {ids[:80]!r}: put it into a list")
+        raise InputTypeError(f"ids is the single string {ids[:80]!r}: put it into a list")
+    if not isinstance(ids, Iterable):
+        raise InputTypeError(f"ids is {type(ids).__name__}, expected an iterable of str")
     return [check_id(i) for i in ids]
 
 

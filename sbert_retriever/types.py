@@ -154,6 +154,7 @@ class IndexReport:
         failed: Passages or files that did not go in; `failures` says why.
         encoded: Texts that went through the encoder (duplicates once).
         truncated: Encoded texts that were longer than the model reads.
+        longest: Tokens of the longest of those; 0 where none was.
         failures: One entry each for what did not go in.
         dry_run: Whether nothing was written.
         seconds: Wall time.
@@ -166,6 +167,7 @@ class IndexReport:
     failed: int = 0
     encoded: int = 0
     truncated: int = 0
+    longest: int = 0
     failures: tuple[Failure, ...] = ()
     dry_run: bool = False
     seconds: float = 0.0

@@ -136,7 +136,8 @@ class WritingStore(VectorStore):
     def _add(self, passages: list[Passage], batch_size: int | None) -> list[str]:
         check_passages(passages, self._retriever.store.layout)
         reports = [
-            self._retriever.index(batch, strict=True) for batch in _batches(passages, batch_size)
+            self._retriever.index(batch, strict=True, on_truncate="ignore")
+            for batch in _batches(passages, batch_size)
         ]
         self._account(reports)
         return [passage.id for passage in passages]
@@ -144,7 +145,7 @@ class WritingStore(VectorStore):
     async def _aadd(self, passages: list[Passage], batch_size: int | None) -> list[str]:
         await asyncio.to_thread(check_passages, passages, self._retriever.store.layout)
         reports = [
-            await self._retriever.aindex(batch, strict=True)
+            await self._retriever.aindex(batch, strict=True, on_truncate="ignore")
             for batch in _batches(passages, batch_size)
         ]
         self._account(reports)
@@ -159,7 +160,8 @@ class WritingStore(VectorStore):
         if cut and not quiet:
             warnings.warn(
                 f"{cut} of {sum(report.encoded for report in reports)} texts are longer than the "
-                "model reads, and the rest of each cannot be found: split them first",
+                f"model reads (the longest: {max(report.longest for report in reports)} tokens); "
+                "the rest of each is not searched: split them first",
                 TruncationWarning,
                 stacklevel=4,
             )

@@ -13,7 +13,6 @@ from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
-    from sbert_retriever.types import IndexReport
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _FORMATS = ("auto", "text", "jsonl")
@@ -151,8 +150,7 @@ def index(
             on_progress=on_progress,
             on_note=note,
         )
-        limit = _limit(retriever)
-    _print(report, as_json=json, limit=limit)
+    print_report(report, as_json=json)
 
 
 def _opened(
@@ -184,18 +182,3 @@ def _stdin_format(asked: str, *fields: object) -> Any:
     if asked == "auto":
         return "text" if all(field is None for field in fields) else "jsonl"
     return asked
-
-
-def _limit(retriever: Retriever) -> int | None:
-    identity = retriever.info().identity
-    return identity.max_length if identity is not None else None
-
-
-def _print(report: IndexReport, *, as_json: bool, limit: int | None) -> None:
-    if report.truncated:
-        say(
-            f"warning: {report.truncated} of {report.encoded} encoded texts are longer than the "
-            f"{limit} tokens that the model reads; the rest of each is not searched. Cut them with "
-            "--chunk-tokens"
-        )
-    print_report(report, as_json=as_json)

@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from time import monotonic
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sbert_retriever.errors import InputError, InputTypeError, StoreUnavailableError
+from sbert_retriever.errors import (
+    InputError,
+    InputTypeError,
+    StoreUnavailableError,
+    TextTooLongError,
+)
 from sbert_retriever.index.points import Draft, Fingerprint, draft
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.index.store import PassageStore, check_vectors, faulty_rows
@@ -32,10 +36,17 @@ _REMEMBERED_TEXTS = 4096
 
 @dataclass(frozen=True)
 class Encoded:
-    """Vectors (n, dim) and how many of the n texts were cut to fit the encoder."""
+    """Vectors (n, dim) of n texts, and what was cut to fit the encoder.
+
+    Args:
+        vectors: float32 (n, dim).
+        truncated: How many of the texts were cut.
+        longest: Tokens of the longest of those.
+    """
 
     vectors: npt.NDArray[np.float32]
-    truncated: int
+    truncated: int = 0
+    longest: int = 0
 
 
 Encode = Callable[[list[str]], Encoded]
@@ -43,17 +54,23 @@ Encode = Callable[[list[str]], Encoded]
 
 @dataclass
 class _Tally:
-    """A report in the making, and what the run has seen."""
+    """A report in the making, and what the run has seen.
+
+    `pending` holds the ids of the window at hand that may not be in the collection yet, `refused`
+    those whose vector or size kept them out.
+    """
 
     started: float = field(default_factory=monotonic)
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
-            ("added", "updated", "unchanged", "deleted", "encoded", "truncated"), 0
+            ("added", "updated", "unchanged", "deleted", "encoded", "truncated", "longest"), 0
         )
     )
     failures: list[Failure] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
+    pending: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
     position: int = 0
 
     def add(self, name: str, number: int = 1) -> None:
@@ -78,6 +95,7 @@ class Sync:
         dry_run: Compare and count; encode and write nothing.
         strict: Raise at the first passage that cannot go in, before its window is written,
             instead of reporting it.
+        refuse_long: Raise at the first window with a text longer than the encoder reads.
         on_progress: Called after each window with the report so far.
         failures: Failures that came before this run (files that could not be read); the caller
             may append to it while the passages are drawn.
@@ -90,6 +108,7 @@ class Sync:
         *,
         dry_run: bool = False,
         strict: bool = False,
+        refuse_long: bool = False,
         on_progress: Callable[[IndexReport], None] | None = None,
         failures: list[Failure] | None = None,
     ) -> None:
@@ -97,6 +116,7 @@ class Sync:
         self._encode = encode
         self._dry_run = dry_run
         self._strict = strict
+        self._refuse_long = refuse_long
         self._on_progress = on_progress
         self._tally = _Tally(failures=failures if failures is not None else [])
         self._recent: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
@@ -121,7 +141,20 @@ class Sync:
             InputTypeError: An item is no Passage.
             StoreUnavailableError: With the ids of this run that are in and those that are not.
         """
-        draws = iter(passages)
+        try:
+            written = yield from self._windows(iter(passages))
+            if prune:
+                self._tally.sources.update(sources)
+                self._tally.sources.difference_update(spared)
+                yield from self._prune()
+            if not self._dry_run and (written or prune):
+                yield from self._store.settle(bulk=True)
+        except StoreUnavailableError as error:
+            raise self._with_ids(error) from error
+        return self._tally.report(dry_run=self._dry_run)
+
+    def _windows(self, draws: Iterator[Passage]) -> Steps[bool]:
+        """Bring in one window after the other; whether there was anything to bring in."""
         written = False
         while window := (yield work(take_window, draws)):
             drafts = self._drafts(window)
@@ -129,13 +162,7 @@ class Sync:
             written = written or bool(drafts)
             if self._on_progress is not None:
                 self._on_progress(self._tally.report(dry_run=self._dry_run))
-        if prune:
-            self._tally.sources.update(sources)
-            self._tally.sources.difference_update(spared)
-            yield from self._prune()
-        if not self._dry_run and (written or prune):
-            yield from self._store.settle(bulk=True)
-        return self._tally.report(dry_run=self._dry_run)
+        return written
 
     def _drafts(self, window: Sequence[Passage]) -> list[Draft]:
         """What of a window is well-formed and not seen before in this run."""
@@ -177,15 +204,20 @@ class Sync:
         self._tally.failures.append(Failure(passage_id, str(error)))
 
     def _bring(self, drafts: list[Draft]) -> Steps[None]:
-        known = yield from self._store.fingerprints([d.id for d in drafts])
+        self._tally.pending = [d.id for d in drafts]
+        known = yield from self._store.fingerprints(self._tally.pending)
         new_text = [d for d in drafts if not _same_text(known.get(d.id), d)]
         new_rest = [
             d for d in drafts if _same_text(known.get(d.id), d) and known[d.id] != d.fingerprint
         ]
+        self._tally.pending = [d.id for d in (*new_text, *new_rest)]
         self._tally.add("unchanged", len(drafts) - len(new_text) - len(new_rest))
         if not self._dry_run:
             new_text = yield from self._write(new_text)
-            yield from self._store.rewrite(new_rest)
+            self._tally.pending = [d.id for d in new_rest]
+            self._refuse((yield from self._store.rewrite(new_rest)))
+            new_rest = [d for d in new_rest if d.id not in self._tally.refused]
+        self._tally.pending = []
         added = sum(d.id not in known for d in new_text)
         self._tally.add("added", added)
         self._tally.add("updated", len(new_text) - added + len(new_rest))
@@ -199,27 +231,30 @@ class Sync:
         if self._strict:
             check_vectors(vectors, [d.id for d in drafts], score_kind=kind)
         bad = faulty_rows(vectors, score_kind=kind)
-        for row, why in bad.items():
-            self._tally.failures.append(Failure(drafts[row].id, f"its vector is {why}"))
+        self._refuse(Failure(drafts[row].id, f"its vector is {why}") for row, why in bad.items())
         good = [n for n in range(len(drafts)) if n not in bad]
-        failures = yield from self._written([drafts[n] for n in good], vectors[good])
-        refused = {failure.id for failure in failures}
-        self._tally.failures.extend(failures)
-        return [drafts[n] for n in good if drafts[n].id not in refused]
+        self._refuse((yield from self._store.write([drafts[n] for n in good], vectors[good])))
+        return [d for d in drafts if d.id not in self._tally.refused]
 
-    def _written(
-        self, drafts: list[Draft], vectors: npt.NDArray[np.float32]
-    ) -> Steps[list[Failure]]:
-        try:
-            return (yield from self._store.write(drafts, vectors))
-        except StoreUnavailableError as error:
-            missing = set(error.missing)
-            stored = [i for i in self._tally.seen if i not in missing]
-            message = (
-                f"{error}: {len(stored)} passages of this run are in, {len(missing)} of its last "
-                "window are not; run it again to add the rest"
-            )
-            raise StoreUnavailableError(message, stored=stored, missing=error.missing) from error
+    def _refuse(self, failures: Iterable[Failure]) -> None:
+        for failure in failures:
+            self._tally.failures.append(failure)
+            self._tally.refused.add(failure.id)
+
+    def _with_ids(self, error: StoreUnavailableError) -> StoreUnavailableError:
+        """The error with the ids of the whole run that are in and those that may not be."""
+        if self._dry_run:
+            return error
+        stored = set(error.stored)
+        missing = [i for i in self._tally.pending if i not in stored]
+        absent = self._tally.refused.union(missing)
+        present = [i for i in self._tally.seen if i not in absent]
+        return StoreUnavailableError(
+            f"{error}. {len(present)} passages of this run are in the collection, {len(missing)} "
+            "of its last window are not; run it again to finish",
+            stored=present,
+            missing=missing,
+        )
 
     def _vectors(self, drafts: list[Draft]) -> Steps[npt.NDArray[np.float32]]:
         """Vectors (n, dim) of n drafts; each distinct text goes through the encoder once."""
@@ -230,10 +265,20 @@ class Sync:
             encoded: Encoded = yield work(self._encode, [texts[h] for h in fresh])
             self._check_shape(encoded.vectors, len(fresh))
             self._tally.add("encoded", len(fresh))
-            self._tally.add("truncated", encoded.truncated)
+            self._account(encoded)
             rows.update(zip(fresh, encoded.vectors, strict=True))
             self._remember({h: rows[h] for h in fresh})
         return np.stack([rows[d.fingerprint.text] for d in drafts]).astype(np.float32, copy=False)
+
+    def _account(self, encoded: Encoded) -> None:
+        if encoded.truncated and self._refuse_long:
+            raise TextTooLongError(
+                f"{encoded.truncated} of {len(encoded.vectors)} texts are longer than the model "
+                f"reads (the longest: {encoded.longest} tokens): split them, or pass "
+                "on_truncate='warn'. Nothing of this window was written"
+            )
+        self._tally.add("truncated", encoded.truncated)
+        self._tally.counts["longest"] = max(self._tally.counts["longest"], encoded.longest)
 
     def _check_shape(self, vectors: npt.NDArray[np.float32], texts: int) -> None:
         shape = np.shape(vectors)
@@ -280,7 +325,7 @@ def as_passages(passages: Iterable[Passage]) -> Iterator[Passage]:
         raise InputTypeError(
             f"passages is {type(passages).__name__}, expected an iterable of Passage"
         )
-    return chain(passages)
+    return iter(passages)
 
 
 def _same_text(stored: Fingerprint | None, made: Draft) -> bool:

@@ -163,7 +163,7 @@ def test_records_are_cut_only_when_a_size_is_given(
         "index", corpus, "--to", tmp_path / "w", "--model", tiny, "--id-field", "id", "--json"
     )
     assert whole.json["added"] == 1
-    assert "1 of 1 encoded texts are longer than the 32 tokens" in whole.err
+    assert "1 of 1 encoded texts are longer than the model reads" in whole.err
 
     cut = run(
         "index", corpus, "--to", tmp_path / "c", "--model", tiny, "--chunk-tokens", "16", "--json",

