@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
@@ -31,7 +34,8 @@ class Connection:
         location: As a person would name it.
         owned: Whether `close` closes the client.
         async_client: The asynchronous twin, or None.
-        make_async: Makes the twin when first needed.
+        make_async: Makes the twin when first needed, one for each event loop: the connections
+            that it keeps open belong to the loop they were opened in.
         retry: When to try a failed call again.
     """
 
@@ -42,7 +46,7 @@ class Connection:
     async_client: Any = None
     make_async: Callable[[], Any] | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    _own_async: bool = False
+    _twins: WeakKeyDictionary[AbstractEventLoop, Any] = field(default_factory=WeakKeyDictionary)
 
     @property
     def embedded(self) -> bool:
@@ -60,11 +64,19 @@ class Connection:
 
     async def arun(self, steps: Steps[T]) -> T:
         """Drive an operation from an event loop, without blocking it."""
-        if self.async_client is None and self.make_async is not None:
-            self.async_client, self._own_async = self.make_async(), True
-        if self.async_client is None:
+        twin = self._twin()
+        if twin is None:
             return await arun(steps, self.client, self.retry, native=False)
-        return await arun(steps, self.async_client, self.retry, native=True)
+        return await arun(steps, twin, self.retry, native=True)
+
+    def _twin(self) -> Any:
+        """The asynchronous client for the running event loop, or None."""
+        if self.make_async is None:
+            return self.async_client
+        loop = asyncio.get_running_loop()
+        if loop not in self._twins:
+            self._twins[loop] = self.make_async()
+        return self._twins[loop]
 
     def close(self) -> None:
         """Close what this connection opened; a client that was handed in stays open."""
@@ -72,11 +84,12 @@ class Connection:
             self.client.close()
 
     async def aclose(self) -> None:
-        """`close`, with the asynchronous client too."""
-        if self._own_async and self.async_client is not None:
-            await self.async_client.close()
-            self.async_client = None
-        self.close()
+        """`close` for an event loop, with the asynchronous client that was made for it."""
+        twin = self._twins.pop(asyncio.get_running_loop(), None)
+        if twin is not None:
+            await twin.close()
+        # An embedded engine writes to the disk now, and waits for an index that is being built.
+        await asyncio.to_thread(self.close)
 
 
 def connect(
@@ -101,11 +114,17 @@ def connect(
         retry: When to try a failed call again.
 
     Raises:
-        InputError: Both or neither of location and client, or a location of no known form.
+        InputError: Both or neither of location and client, a location of no known form, or an
+            asynchronous client for a folder.
+        InputTypeError: One of them has the wrong type.
     """
     policy = retry or RetryPolicy()
+    if async_client is not None and not isinstance(async_client, AsyncQdrantClient):
+        raise InputTypeError(
+            f"async_client is {type(async_client).__name__}, expected an AsyncQdrantClient"
+        )
     if (location is None) == (client is None):
-        raise InputError("give a location (a folder, ':memory:' or a URL) or client=, not both")
+        raise InputError("give either a location (a folder, ':memory:' or a URL) or client=")
     if client is not None:
         return _of_client(client, async_client, policy)
     if not isinstance(location, str | PathLike):
@@ -116,7 +135,14 @@ def connect(
     if text.startswith(_SCHEMES):
         return _of_url(text, api_key, timeout_s, prefer_grpc, async_client, policy)
     if "://" in text or not text.strip():
-        raise InputError(f"location {text!r} is no folder, ':memory:' or http(s) URL")
+        raise InputError(
+            f"location {text!r} is not a folder, ':memory:' or a URL that begins with http:// or "
+            "https://"
+        )
+    if async_client is not None:
+        raise InputError(
+            f"async_client was given for the folder {text!r}, where no server answers: leave it out"
+        )
     folder = None if text == MEMORY else Path(text)
     return Connection(EmbeddedClient(folder), "embedded", text, owned=True, retry=policy)
 

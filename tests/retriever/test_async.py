@@ -1,16 +1,19 @@
 """The asynchronous twins: same answers, and an event loop that goes on."""
 
 import asyncio
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError
-from sbert_retriever.index.connection import Connection
+from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.index.connection import Connection, connect
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.points import draft
+from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.testing import HashEncoder
 
@@ -120,3 +123,54 @@ async def test_a_client_and_its_twin():
 
 def _dense(client):
     return client.get_collection("default").config.params.vectors
+
+
+class KeepingServer:
+    """Says that every collection exists, and keeps its connections open as Qdrant does."""
+
+    def __init__(self):
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                text = b'{"result": {"exists": true}, "status": "ok", "time": 0.0}'
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+# The first loop is gone, and nobody can close its connection any more.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_retriever_serves_one_event_loop_after_another():
+    """Two calls of asyncio.run over one open connection to a server both get their answer."""
+    server = KeepingServer()
+    connection = connect(server.url, retry=RetryPolicy(deadline_s=1.0))
+    store = PassageStore(connection, "c")
+    try:
+        assert asyncio.run(connection.arun(store.exists()))
+        assert asyncio.run(connection.arun(store.exists()))
+    finally:
+        connection.close()
+        server.close()
+
+
+def test_an_asynchronous_client_must_be_one_and_have_a_server(tmp_path):
+    with pytest.raises(InputTypeError, match="expected an AsyncQdrantClient"):
+        connect(None, client=QdrantClient(":memory:"), async_client=object())
+    with pytest.raises(InputError, match="leave it out"):
+        connect(tmp_path, async_client=AsyncQdrantClient(":memory:"))
