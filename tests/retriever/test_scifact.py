@@ -89,8 +89,13 @@ def check_killed_runs(tmp_path, documents, texts, *, dtype, first_windows):
 
 def check_same(one, two):
     for left, right in zip(one, two, strict=True):
-        assert [h.id for h in left] == [h.id for h in right]
         assert [h.score for h in left] == pytest.approx([h.score for h in right], abs=1e-5)
+        scores = {h.id: h.score for h in right}
+        for one_hit, other in zip(left, right, strict=True):
+            # Two runs batch differently, so a pair within the rounding may change places.
+            assert one_hit.id == other.id or scores[one_hit.id] == pytest.approx(
+                other.score, abs=1e-6
+            )
 
 
 def check_alike(one, two):
