@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
@@ -46,7 +45,7 @@ class Connection:
     async_client: Any = None
     make_async: Callable[[], Any] | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    _twins: WeakKeyDictionary[AbstractEventLoop, Any] = field(default_factory=WeakKeyDictionary)
+    _twins: dict[AbstractEventLoop, Any] = field(default_factory=dict)
 
     @property
     def embedded(self) -> bool:
@@ -75,7 +74,8 @@ class Connection:
             return self.async_client
         loop = asyncio.get_running_loop()
         if loop not in self._twins:
-            self._twins[loop] = self.make_async()
+            living = {known: twin for known, twin in self._twins.items() if not known.is_closed()}
+            self._twins = {**living, loop: self.make_async()}
         return self._twins[loop]
 
     def close(self) -> None:
