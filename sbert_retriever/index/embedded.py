@@ -47,6 +47,7 @@ class _Description:
     vectors: dict[str, Any]
     sparse_vectors: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    payload_schema: dict[str, str] = field(default_factory=dict)
 
 
 class EmbeddedClient:
@@ -68,7 +69,9 @@ class EmbeddedClient:
         self._shards: dict[str, Shard] = {}
         self._guard = threading.RLock()
         self._closed = False
-        self._finalizer = weakref.finalize(self, _clean_up, self._shards, self._temporary)
+        self._finalizer = weakref.finalize(
+            self, _clean_up, self._shards, self._temporary, os.getpid()
+        )
 
     def close(self) -> None:
         """Flush and let go of the folder; a second call does nothing."""
@@ -172,7 +175,12 @@ class EmbeddedClient:
             points_count=points,
             indexed_vectors_count=min(info.indexed_vectors_count, points),
             segments_count=info.segments_count,
-            payload_schema={},
+            payload_schema={
+                key: models.PayloadIndexInfo(
+                    data_type=models.PayloadSchemaType(kind), points=points
+                )
+                for key, kind in description.payload_schema.items()
+            },
             config=models.CollectionConfig(
                 params=models.CollectionParams(vectors=vectors, sparse_vectors=sparse or None),
                 hnsw_config=models.HnswConfig(m=16, ef_construct=100, full_scan_threshold=10000),
@@ -200,9 +208,15 @@ class EmbeddedClient:
     ) -> models.UpdateResult:
         """Index a payload field, so that filters on it are fast."""
         schema = convert.edge_payload_schema(field_schema)
-        return self._update(
-            collection_name, edge.UpdateOperation.create_field_index(field_name, schema)
-        )
+        operation = edge.UpdateOperation.create_field_index(field_name, schema)
+        with self._guard:
+            result = self._update(collection_name, operation)
+            place = self._place(collection_name)
+            description = _read(place)
+            kind = models.PayloadSchemaType(getattr(field_schema, "type", field_schema))
+            description.payload_schema[field_name] = kind.value
+            _write(place, description)
+        return result
 
     def optimize(self, collection_name: str) -> bool:
         """Build the HNSW graph where enough vectors lack one; True where it was built."""
@@ -228,12 +242,22 @@ class EmbeddedClient:
         rows = [convert.edge_point(point) for point in points]
         return self._update(collection_name, edge.UpdateOperation.upsert_points(rows))
 
-    def overwrite_payload(
-        self, collection_name: str, *, payload: dict[str, Any], points: Sequence[Any]
-    ) -> models.UpdateResult:
-        """Replace the payload of points that exist."""
-        ids = [convert.edge_point_id(point) for point in points]
-        return self._update(collection_name, edge.UpdateOperation.overwrite_payload(ids, payload))
+    def batch_update_points(
+        self,
+        collection_name: str,
+        *,
+        update_operations: Sequence[models.OverwritePayloadOperation],
+    ) -> list[models.UpdateResult]:
+        """Replace the payload of points that exist, one after the other."""
+        return [
+            self._overwrite(collection_name, operation.overwrite_payload)
+            for operation in update_operations
+        ]
+
+    def _overwrite(self, collection_name: str, asked: models.SetPayload) -> models.UpdateResult:
+        ids = [convert.edge_point_id(point) for point in asked.points or ()]
+        operation = edge.UpdateOperation.overwrite_payload(ids, asked.payload)
+        return self._update(collection_name, operation)
 
     def delete(
         self, collection_name: str, *, points_selector: Sequence[Any] | models.Filter
@@ -343,15 +367,20 @@ class EmbeddedClient:
         return self._place(collection_name)
 
     def _place(self, collection_name: str) -> Path:
-        if not collection_name or collection_name in (".", "..") or len(collection_name) > 200:
-            raise InputError(f"{collection_name!r} is no collection name: use 1 to 200 letters")
-        return self.folder / quote(collection_name, safe=" ")
+        name = quote(collection_name, safe=" ")
+        if name in ("", ".", "..") or len(name) > 200:
+            raise InputError(
+                f"{collection_name[:80]!r} is no collection name: use 1 to 200 letters and digits "
+                "(another character counts as several)"
+            )
+        return self.folder / name
 
 
-def _clean_up(shards: dict[str, Shard], temporary: str | None) -> None:
+def _clean_up(shards: dict[str, Shard], temporary: str | None, owner: int) -> None:
     for name in list(shards):
         release(shards.pop(name))
-    if temporary is not None:
+    # A forked child has a copy of this, and the folder is still the parent's.
+    if temporary is not None and os.getpid() == owner:
         shutil.rmtree(temporary, ignore_errors=True)
 
 

@@ -7,20 +7,26 @@ so all engines refuse alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
 
-from sbert_retriever.errors import InputError, StoreRequestError, StoreUnavailableError
+from sbert_retriever.errors import (
+    ContractError,
+    InputError,
+    StoreRequestError,
+    StoreUnavailableError,
+)
 from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, request_slices
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.filters import is_match_all
+from sbert_retriever.index.payload_indexes import payload_indexes
 from sbert_retriever.index.points import (
     RESERVED,
     SOURCE_KEY,
@@ -37,7 +43,8 @@ from sbert_retriever.index.points import (
 from sbert_retriever.index.steps import Steps, call
 from sbert_retriever.types import Failure, Hit, Passage, ScoreKind
 
-_PAGE = 1000
+# As many as `sync` compares at once.
+_PAGE = 1024
 _DISTANCES: dict[str, models.Distance] = {
     "cosine": models.Distance.COSINE,
     "dot": models.Distance.DOT,
@@ -50,8 +57,6 @@ _SIMILARITIES: dict[models.Distance, ScoreKind] = {
     models.Distance.EUCLID: "neg_l2",
     models.Distance.MANHATTAN: "neg_l1",
 }
-
-PayloadKind = Literal["keyword", "integer", "float", "bool", "datetime", "text", "uuid", "geo"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,31 +110,31 @@ class PassageStore:
         return there
 
     def create(self, contract: Contract) -> Steps[None]:
-        """Create the collection with the contract in its metadata."""
+        """Create the collection with the contract in its metadata.
+
+        Raises:
+            InputError: `contract.filterable` names no path or no kind.
+            ContractError: It was created meanwhile, with another contract.
+            StoreRequestError: The server refuses it, or keeps no collection metadata.
+        """
         model = contract.model
+        indexes = payload_indexes(
+            contract.filterable, self.layout, chunks=self.connection.engine == "server"
+        )
         distance = _DISTANCES[model.similarity]
         vectors = {self.layout.vector_name: models.VectorParams(size=model.dim, distance=distance)}
-        yield self._call(
-            "create_collection", vectors_config=vectors, metadata=contract.to_metadata()
-        )
-        yield from self._check_kept(contract)
-        kinds = {SOURCE_KEY: "keyword"}
-        kinds |= {f"{self.layout.metadata_key}.{k}": v for k, v in contract.filterable.items()}
-        for key, kind in kinds.items():
-            yield from self.create_payload_index(key, kind)
+        try:
+            yield self._call(
+                "create_collection", vectors_config=vectors, metadata=contract.to_metadata()
+            )
+        except StoreRequestError as error:
+            yield from self._check_created(contract, error)
+        else:
+            yield from self._check_kept(contract)
+        if self.connection.has_payload_indexes:
+            for key, schema in indexes.items():
+                yield self._call("create_payload_index", field_name=key, field_schema=schema)
         self.score_kind, self.dim = model.similarity, model.dim
-
-    def create_payload_index(self, key: str, kind: str) -> Steps[None]:
-        """Index a payload field, so that filters on it are fast."""
-        if not self.connection.has_payload_indexes:
-            return
-        schema: Any = (
-            # The source is deleted by and never searched by: no extra graph links for it.
-            models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False)
-            if key == SOURCE_KEY
-            else models.PayloadSchemaType(kind)
-        )
-        yield self._call("create_payload_index", field_name=key, field_schema=schema)
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
@@ -139,7 +144,8 @@ class PassageStore:
         count = yield self._call("count", exact=True)
         return CollectionFacts(
             count=count.count,
-            indexed=info.indexed_vectors_count or 0,
+            # A server counts vectors that were deleted or replaced until it tidies up.
+            indexed=min(info.indexed_vectors_count or 0, count.count),
             dim=size,
             score_kind=self.score_kind,
             contract=Contract.from_metadata(info.config.metadata),
@@ -292,26 +298,23 @@ class PassageStore:
             try:
                 yield self._call("upsert", points=points, wait=True)
             except StoreUnavailableError as error:
-                missing = [drafts[n].id for n in fits if drafts[n].id not in set(stored)]
-                raise _partial(error, stored, missing) from error
+                written = set(stored)
+                missing = [drafts[n].id for n in fits if drafts[n].id not in written]
+                raise StoreUnavailableError(str(error), stored=stored, missing=missing) from error
             stored.extend(drafts[n].id for n in chosen)
-        return [
-            Failure(
-                draft.id,
-                f"takes {size:,} bytes, over the {LARGEST_POINT_BYTES:,} of one request",
-            )
-            for draft, size in zip(drafts, sizes, strict=True)
-            if size > LARGEST_POINT_BYTES
-        ]
+        return _too_big(drafts, sizes)
 
-    def rewrite(self, drafts: Iterable[Draft]) -> Steps[None]:
-        """Replace the payload of passages that are there, keeping their vectors."""
-        for draft in drafts:
-            yield self._call(
-                "overwrite_payload",
-                payload=draft.payload,
-                points=[point_id(draft.id, self.layout)],
-            )
+    def rewrite(self, drafts: Sequence[Draft]) -> Steps[list[Failure]]:
+        """Replace the payload of passages that are there, keeping their vectors.
+
+        What is too big for a request comes back.
+        """
+        sizes = [estimated_bytes(draft, 0) for draft in drafts]
+        fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
+        for part in request_slices([sizes[n] for n in fits]):
+            operations = [self._overwriting(drafts[n]) for n in fits[part]]
+            yield self._call("batch_update_points", update_operations=operations)
+        return _too_big(drafts, sizes)
 
     def delete_ids(self, ids: Sequence[str]) -> Steps[int]:
         """Delete passages by id; how many of them were there."""
@@ -350,6 +353,21 @@ class PassageStore:
 
     # Inside -----------------------------------------------------------------------------
 
+    def _check_created(self, contract: Contract, error: StoreRequestError) -> Steps[None]:
+        """Pass where the collection is there after all.
+
+        A request that was answered too late is sent again and refused, and another process may
+        have been quicker.
+        """
+        if not (yield from self.exists()):
+            raise error
+        facts = yield from self.facts()
+        if facts.contract != contract:
+            raise ContractError(
+                f"collection {self.collection_name!r} was created a moment ago with other "
+                "settings: open it again"
+            ) from error
+
     def _check_kept(self, contract: Contract) -> Steps[None]:
         """Refuse a server that takes a collection's metadata and does not keep it."""
         info = yield self._call("get_collection")
@@ -372,6 +390,10 @@ class PassageStore:
         return models.PointStruct.model_construct(
             id=point_id(draft.id, self.layout), vector=vector, payload=draft.payload
         )
+
+    def _overwriting(self, draft: Draft) -> models.OverwritePayloadOperation:
+        payload = models.SetPayload(payload=draft.payload, points=[point_id(draft.id, self.layout)])
+        return models.OverwritePayloadOperation(overwrite_payload=payload)
 
     def _retrieve(
         self, ids: Sequence[str], *, payload: bool | list[str] = True, vectors: bool = False
@@ -443,10 +465,15 @@ def faulty_rows(vectors: npt.NDArray[Any], *, score_kind: ScoreKind) -> dict[int
     return bad
 
 
-def _partial(
-    error: StoreUnavailableError, stored: Sequence[str], missing: Sequence[str]
-) -> StoreUnavailableError:
-    return StoreUnavailableError(str(error), stored=stored, missing=missing)
+def _too_big(drafts: Sequence[Draft], sizes: Sequence[int]) -> list[Failure]:
+    return [
+        Failure(
+            draft.id,
+            f"may take {size:,} bytes in a request, over the limit of {LARGEST_POINT_BYTES:,}",
+        )
+        for draft, size in zip(drafts, sizes, strict=True)
+        if size > LARGEST_POINT_BYTES
+    ]
 
 
 def _parts(items: Sequence[Any], size: int = 64) -> Iterator[Sequence[Any]]:

@@ -150,7 +150,7 @@ def test_odd_collection_names_stay_in_the_folder(tmp_path, name):
         assert retriever.count() == 5
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "x" * 201])
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 201, "ж" * 150])
 def test_names_that_are_none(tmp_path, name):
     with pytest.raises(InputError, match="no collection name"):
         open_folder(tmp_path, collection_name=name)
@@ -219,6 +219,20 @@ def test_a_forked_child_gets_an_error_and_does_not_hang(tmp_path):
             os.kill(child, signal.SIGKILL)
         assert done
         assert os.waitstatus_to_exitcode(status) == 0
+        assert retriever.count() == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_that_closes_leaves_the_parents_private_folder():
+    with open_folder(":memory:") as retriever:
+        retriever.index(PASSAGES)
+        child = os.fork()
+        if child == 0:
+            retriever.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert retriever.store.connection.client.folder.is_dir()
         assert retriever.count() == 5
 
 

@@ -1,0 +1,111 @@
+"""Fields that are indexed for filtering when a collection is created."""
+
+import pytest
+from qdrant_client import QdrantClient, models
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import (
+    CollectionNotFoundError,
+    ContractError,
+    InputError,
+    StoreRequestError,
+)
+from sbert_retriever.index.connection import Connection
+from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.testing import HashEncoder
+
+FOXES = [
+    Passage("fox", "a fox", {"title": "the quick brown fox", "a.b": "x"}),
+    Passage("dog", "a dog", {"title": "the brown and quick dog", "a.b": "y"}),
+]
+CONTRACT = Contract(model=HashEncoder().identity, filterable={"lang": "keyword"})
+
+
+def test_a_phrase_is_found_in_a_field_indexed_as_text(engine):
+    """An index on a text field must not change what its phrases match."""
+    retriever = engine.open(filterable={"title": "text"})
+    retriever.index(FOXES)
+    found = retriever.search("fox", filter={"title": {"phrase": "quick brown"}})
+    assert [hit.id for hit in found] == ["fox"]
+    assert retriever.count({"title": {"text": "quick brown"}}) == 2
+
+
+def test_an_unknown_kind_is_refused_before_anything_is_created(engine):
+    with pytest.raises(InputError, match="'lang' has the kind 'string', expected one of keyword"):
+        engine.open(filterable={"lang": "string"})
+    with pytest.raises(CollectionNotFoundError):
+        engine.open(model=None)
+
+
+def test_a_field_is_named_as_in_a_filter(engine):
+    retriever = engine.open(filterable={'"a.b"': "keyword", "metadata.title": "text"})
+    retriever.index(FOXES)
+    assert retriever.count({'"a.b"': "x"}) == 1
+
+
+def test_info_names_the_indexed_fields_of_a_folder(tmp_path):
+    with Retriever.open(tmp_path, model=HashEncoder(), filterable={"year": "integer"}) as retriever:
+        expected = {"_sbert.source": "keyword", "metadata.year": "integer"}
+        assert retriever.info().filterable == expected
+    with Retriever.open(tmp_path) as retriever:
+        assert retriever.info().filterable == expected
+
+
+def server_store():
+    """A store that takes its client for a server; the tests answer in the server's place."""
+    client = QdrantClient(":memory:")
+    return PassageStore(Connection(client, "server", "http://example", owned=False), "c")
+
+
+def answered(steps, *answers):
+    """Send an operation its answers (or errors); the calls it made."""
+    calls = [next(steps)]
+    for answer in answers:
+        send = steps.throw if isinstance(answer, Exception) else steps.send
+        calls.append(send(answer))
+    return calls
+
+
+class Info:
+    """What a server says of a collection, as far as it is read."""
+
+    def __init__(self, contract):
+        vectors = {"dense": models.VectorParams(size=64, distance=models.Distance.COSINE)}
+        params = models.CollectionParams(vectors=vectors)
+        self.config = type("Config", (), {"params": params, "metadata": contract.to_metadata()})
+        self.indexed_vectors_count, self.payload_schema = 0, {}
+
+
+CONFLICT = StoreRequestError("the server answered 409 Conflict: already exists")
+
+
+def test_creating_goes_on_where_the_first_try_was_answered_too_late():
+    """A creation that timed out and was sent again is refused, though the collection is there."""
+    steps = server_store().create(CONTRACT)
+    calls = answered(steps, CONFLICT, True, Info(CONTRACT), models.CountResult(count=0))
+    methods = [call.method for call in calls]
+    assert methods[:4] == ["create_collection", "collection_exists", "get_collection", "count"]
+    assert methods[4:] == ["create_payload_index"]
+
+
+def test_creating_leaves_what_another_made_meanwhile():
+    other = Contract(model=HashEncoder(dim=64).identity, filterable={})
+    with pytest.raises(ContractError, match="open it again"):
+        answered(
+            server_store().create(CONTRACT),
+            CONFLICT,
+            True,
+            Info(other),
+            models.CountResult(count=0),
+        )
+    with pytest.raises(StoreRequestError, match="409"):
+        answered(server_store().create(CONTRACT), CONFLICT, False)
+
+
+def test_a_server_indexes_what_expand_filters_by():
+    """A server in strict mode refuses filters on fields that have no index."""
+    steps = server_store().create(CONTRACT)
+    calls = answered(steps, True, Info(CONTRACT), None, None, None)
+    fields = [call.kwargs["field_name"] for call in calls[2:]]
+    assert fields == ["_sbert.source", "metadata.chunk", "metadata.parent", "metadata.lang"]
