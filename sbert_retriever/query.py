@@ -54,10 +54,10 @@ class Search:
     ef: int | None = None
 
     def __post_init__(self) -> None:
-        _whole("k", self.k, least=1)
-        _whole("window", self.window, least=0)
+        whole("k", self.k, least=1)
+        whole("window", self.window, least=0)
         if self.ef is not None:
-            _whole("ef", self.ef, least=1)
+            whole("ef", self.ef, least=1)
         if self.expand not in (None, "neighbours", "parent"):
             raise InputError(f"expand is {self.expand!r}, expected 'neighbours', 'parent' or None")
         if self.score_threshold is not None:
@@ -71,11 +71,18 @@ class Search:
         return models.SearchParams(exact=self.exact, hnsw_ef=self.ef)
 
 
-def _whole(name: str, value: object, *, least: int) -> None:
+def whole(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least `least`.
+
+    Raises:
+        InputTypeError: It is no whole number.
+        InputError: It is too small.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputTypeError(f"{name} is {value!r}, expected a whole number")
     if value < least:
         raise InputError(f"{name} is {value}, expected {least} or more")
+    return int(value)
 
 
 def _number(name: str, value: object) -> None:

@@ -17,6 +17,7 @@ from sbert_retriever.types import Hit, Passage, ScoreKind
 
 RESERVED = "_sbert"
 SOURCE_KEY = f"{RESERVED}.source"
+_UINT64_DIGITS = 20
 _NAMESPACE = uuid.UUID("6f6a7c9e-2f0e-5d0a-9d43-5b1c0d1f7a11")
 
 
@@ -65,8 +66,10 @@ def point_id(passage_id: str, layout: Layout | None = None) -> str | int:
 
 
 def _native_id(text: str) -> str | int | None:
-    if text.isascii() and text.isdigit() and str(int(text)) == text and int(text) < 2**64:
-        return int(text)
+    if len(text) <= _UINT64_DIGITS and text.isascii() and text.isdigit():
+        number = int(text)
+        if number < 2**64 and str(number) == text:
+            return number
     try:
         return str(uuid.UUID(text))
     except ValueError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -40,24 +40,33 @@ def expand(
             if section in parents:
                 continue
             parents.add(section)
-        chunks = yield from _all(store, around)
-        grown.append(replace(hit, passage=_joined(hit.passage, chunks)))
+        chunks = [p for p in (yield from _all(store, around)) if _is_chunk(p.metadata)]
+        # None is left where the passage was deleted since it was found.
+        grown.append(replace(hit, passage=_joined(hit.passage, chunks)) if chunks else hit)
     return grown
 
 
 def _around(hit: Hit, *, how: Expand, window: int, metadata_key: str) -> models.Filter | None:
     """The filter for the chunks around a hit; None where it is no chunk."""
-    key = "chunk" if how == "neighbours" else "parent"
-    value = hit.metadata.get(key)
-    if hit.source is None or value is None or "start" not in hit.metadata:
+    if hit.source is None or not _is_chunk(hit.metadata):
         return None
-    field = f"{metadata_key}.{key}"
-    condition = (
-        models.FieldCondition(key=field, range=models.Range(gte=value - window, lte=value + window))
-        if how == "neighbours"
-        else models.FieldCondition(key=field, match=models.MatchValue(value=value))
-    )
+    field = f"{metadata_key}.{'chunk' if how == 'neighbours' else 'parent'}"
+    if how == "parent":
+        match = models.MatchValue(value=hit.metadata["parent"])
+        condition = models.FieldCondition(key=field, match=match)
+    else:
+        position = hit.metadata.get("chunk")
+        if not isinstance(position, int):
+            return None
+        span = models.Range(gte=position - window, lte=position + window)
+        condition = models.FieldCondition(key=field, range=span)
     return models.Filter(must=[source_is(hit.source), condition])
+
+
+def _is_chunk(metadata: Mapping[str, Any]) -> bool:
+    """Whether metadata says where a chunk stands; other programs may use the same names."""
+    kinds = {"start": int, "end": int, "parent": str}
+    return all(isinstance(metadata.get(name), kind) for name, kind in kinds.items())
 
 
 def _all(store: PassageStore, condition: models.Filter) -> Steps[list[Passage]]:

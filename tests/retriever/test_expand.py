@@ -111,3 +111,16 @@ def test_an_unknown_way(animals, value):
 def test_a_negative_window(animals):
     with pytest.raises(InputError, match="window is -1"):
         animals.search("cat", expand="neighbours", window=-1)
+
+
+@pytest.mark.parametrize("how", ["neighbours", "parent"])
+def test_metadata_that_only_looks_like_a_chunks_is_left_alone(retriever, how):
+    """Other programs use the names "chunk", "start" and "parent" for things of their own."""
+    loose = [
+        Passage("a", "cats purr", {"start": 0, "chunk": "first", "parent": 7}, "s"),
+        Passage("b", "cats purr too", {"start": 0, "end": 3, "chunk": 0, "parent": "p"}, "s"),
+        Passage("c", "cats", {"start": 0, "chunk": 0, "parent": "p"}, "s"),
+    ]
+    retriever.index(loose)
+    hits = retriever.search("cats purr", expand=how)
+    assert {hit.id: hit.text for hit in hits} == {p.id: p.text for p in loose}
