@@ -51,6 +51,14 @@ def _opened(client: QdrantClient, **settings: str) -> SBERTVectorStore:
     )
 
 
+def test_an_id_of_very_many_digits(client: QdrantClient) -> None:
+    """Any string is an id, one that Python would not read as a number too."""
+    _written(client)
+    with _opened(client) as store:
+        assert store.add_texts(["zebras"], ids=["7" * 5000]) == ["7" * 5000]
+        assert [d.page_content for d in store.get_by_ids(["7" * 5000])] == ["zebras"]
+
+
 async def test_it_is_read_as_it_is(client: QdrantClient, call: Any) -> None:
     """Ids are the points' own, metadata has nothing injected, filters and variety work."""
     _written(client)

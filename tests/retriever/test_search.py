@@ -1,6 +1,7 @@
 """Searching, reading and deleting, on every engine."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,8 +198,20 @@ def test_deleting_no_ids_deletes_nothing(animals):
 
 
 def test_ids_as_a_single_string_are_refused(animals):
-    with pytest.raises(InputError, match="put it into a list"):
+    with pytest.raises(InputTypeError, match="put it into a list"):
         animals.delete("cat")
+
+
+def test_what_is_no_list_of_ids_and_no_source_is_refused_by_name(retriever):
+    with pytest.raises(InputTypeError, match="ids is int, expected an iterable of str"):
+        retriever.get(5)
+    with pytest.raises(InputTypeError, match=r"source is \w+Path, expected str"):
+        retriever.delete(source=Path("a.md"))
+
+
+def test_a_page_of_nothing_is_refused_by_its_own_name(retriever):
+    with pytest.raises(InputError, match="limit is 0, expected 1 or more"):
+        retriever.scroll(limit=0)
 
 
 def test_detailed_names_the_stages(animals):
