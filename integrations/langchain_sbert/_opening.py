@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
+from qdrant_client import models
 
 from langchain_sbert._adapters import encoder_of
 from langchain_sbert.embeddings import SBERTEmbeddings
@@ -13,11 +14,14 @@ from langchain_sbert.vectorstore import SBERTVectorStore
 from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError
 from sbert_retriever.index.connection import MEMORY, connect
+from sbert_retriever.index.steps import RetryPolicy, Steps, call
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
 _DEFAULT = "docs"
+# A mistyped address should be told of before the long patience of a running job begins.
+_PATIENCE = RetryPolicy(deadline_s=3.0)
 
 
 def open_store(
@@ -68,12 +72,13 @@ def _collection_at(location: str | PathLike[str] | None, place: dict[str, Any]) 
 
     Raises:
         InputError: There are several, none of them "docs".
+        StoreUnavailableError: No server answers there.
     """
     if location == MEMORY:
         return _DEFAULT
-    connection = connect(location, **place)
+    connection = connect(location, retry=_PATIENCE, **place)
     try:
-        names = [c.name for c in connection.client.get_collections().collections]
+        names = [c.name for c in connection.run(_collections()).collections]
     finally:
         connection.close()
     if len(names) > 1 and _DEFAULT not in names:
@@ -82,3 +87,8 @@ def _collection_at(location: str | PathLike[str] | None, place: dict[str, Any]) 
             f"({', '.join(repr(name) for name in sorted(names)[:10])}): give collection_name"
         )
     return _DEFAULT if _DEFAULT in names or not names else names[0]
+
+
+def _collections() -> Steps[models.CollectionsResponse]:
+    answer: models.CollectionsResponse = yield call("get_collections")
+    return answer

@@ -21,6 +21,7 @@ from sbert_retriever.errors import (
     InputError,
     InputTypeError,
     StoreClosedError,
+    StoreUnavailableError,
 )
 
 
@@ -178,6 +179,12 @@ def test_open_without_a_model_needs_a_collection(tmp_path: Path) -> None:
     with pytest.raises(CollectionNotFoundError, match="'docs'"):
         SBERTRetriever.open(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def test_open_says_that_no_server_answers() -> None:
+    """Looking for the collection's name must not let the client's own errors out."""
+    with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+        SBERTRetriever.open("http://127.0.0.1:9")
 
 
 def test_open_takes_a_client(table: Any) -> None:
