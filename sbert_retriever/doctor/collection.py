@@ -51,7 +51,7 @@ def _knock(visit: Visit) -> None:
     retry = RetryPolicy(deadline_s=_PATIENCE_S)
     connection = connect(visit.location, api_key=visit.api_key, retry=retry)
     try:
-        connection.run(ask("get_collections"))
+        connection.run(ask("collection_exists", collection_name=visit.collection_name))
     finally:
         connection.close()
 

@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from sbert_retriever.doctor.visit import Sample, Status, Visit
+from sbert_retriever.ingest.files import room_for_text
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import RetrieverInfo
 
@@ -52,8 +53,8 @@ def _truncation(visit: Visit, encoder: Any, sample: Sample) -> None:
         else "problem"
     )
     way_out = (
-        f"the ends of those texts are not searched: index again with --chunk-tokens "
-        f"{max(1, limit - 2)} or less"
+        "the ends of those texts are not searched: index again with --chunk-tokens "
+        f"{room_for_text(encoder)} or less"
     )
     visit.add("truncation", status, finding, way_out)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
-from sbert_retriever import Passage, Retriever
+from sbert_retriever import BiEncoder, Passage, Retriever
 from sbert_retriever.doctor import Check, examine
 from sbert_retriever.index.points import draft
 from sbert_retriever.testing import HashEncoder
@@ -79,12 +79,21 @@ def test_fault_most_texts_are_longer_than_the_model_reads(tmp_path: Path, tiny: 
     long = " ".join(["cat"] * 60)
     passages = [Passage(str(n), long if n % 2 else "short cat") for n in range(40)]
     with Retriever.open(tmp_path, model=tiny) as retriever:
-        retriever.index(passages)
+        retriever.index(passages, on_truncate="ignore")
     check = the(examine(tmp_path), "truncation")
     assert check.status == "problem"
     assert check.finding.startswith("50% of 40 texts")
     assert "longest: 62" in check.finding
     assert "--chunk-tokens 30" in check.way_out
+
+
+def test_the_length_advised_leaves_room_for_the_prompt(tmp_path: Path, tiny: str) -> None:
+    """What doctor says to pass as --chunk-tokens is what index accepts."""
+    encoder = BiEncoder.load(tiny, passage_prompt="passage query text ")
+    long = " ".join(["cat"] * 60)
+    with Retriever.open(tmp_path, model=encoder) as retriever:
+        retriever.index([Passage("a", long)], on_truncate="ignore")
+    assert "--chunk-tokens 27" in the(examine(tmp_path), "truncation").way_out
 
 
 def test_fault_the_description_is_damaged(run: Run, animals: Path) -> None:
