@@ -49,6 +49,11 @@ class AutoBackbone:
     def __init__(self, checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> None:
         from transformers import AutoModel
 
+        if checkpoint.config.get("is_encoder_decoder"):
+            raise ModelFormatError(
+                f"{checkpoint.transformer} is an encoder-decoder model, expected an encoder alone "
+                "(BERT, RoBERTa, MPNet and the like)"
+            )
         try:
             model = AutoModel.from_pretrained(
                 checkpoint.transformer, dtype=dtype, trust_remote_code=False, local_files_only=True

