@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
+from sbert_retriever.errors import InputError, InputTypeError, ModelError, UnknownFieldWarning
 from sbert_retriever.index.filters import build_filter, filter_fields
 from sbert_retriever.index.points import RESERVED
 from sbert_retriever.index.steps import Steps, work
@@ -129,14 +129,14 @@ def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]
     try:
         row = np.asarray(vector, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise InputTypeError(f"the query vector is no vector of numbers: {error}") from error
+        raise InputTypeError(f"the query vector is not a vector of numbers: {error}") from error
     if row.shape != (store.dim,):
         raise InputError(
-            f"the query vector has shape {row.shape}, expected ({store.dim},) as the collection's"
+            f"the query vector has shape {row.shape}, expected ({store.dim},) as in the collection"
         )
     bad = faulty_rows(row[None], score_kind=store.score_kind)
     if bad:
-        raise InputError(f"the query vector is {bad[0]}: no passage can be near to it")
+        raise InputError(f"the query vector is {bad[0]} and cannot be compared with anything")
     return row[None]
 
 
@@ -203,7 +203,7 @@ def _refuse_faulty(vectors: npt.NDArray[np.float32], queries: list[str]) -> None
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         position = int(np.flatnonzero(~finite)[0])
-        raise InputError(
+        raise ModelError(
             f"the encoder gave NaN or infinity for query {position} ({queries[position][:60]!r}): "
             "try dtype='float32'"
         )

@@ -210,7 +210,9 @@ class HashEncoder:
     def encode_passages(self, texts: Iterable[str]) -> Vectors:
         """Encode passages: float32 (n, dim)."""
         if isinstance(texts, str):
-            raise InputTypeError("texts is one str, expected several: wrap it in a list")
+            raise InputTypeError(
+                "texts is a single str, expected an iterable of str: wrap it in a list"
+            )
         rows = [self._vector(text) for text in texts]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self._dim)
 

@@ -202,8 +202,8 @@ def rebuild(
     try:
         if not isinstance(connection.client, EmbeddedClient):
             raise InputError(
-                "a server's collection is not rebuilt in place: export it, import it with --model "
-                "into another --collection, and switch to that"
+                "a collection on a server cannot be rebuilt in place: export it, import it with "
+                "--model into another --collection, and switch to that"
             )
         client = connection.client
         report = _rebuilt(client, model, collection_name, device, dtype, on_progress)
@@ -245,7 +245,7 @@ def _rebuilt(
     if not report.failed and new.count() != facts.count:
         raise StoreError(
             f"{new.count():,} of {facts.count:,} passages were encoded: the collection was left as "
-            "it is. Was it written to meanwhile? Run it again"
+            "it is. If something else was writing to it, stop that and run it again"
         )
     return report
 
@@ -269,8 +269,8 @@ def _check_ours(client: EmbeddedClient, name: str) -> None:
     marked = (info.config.metadata or {}).get(_MARK_KEY) is True
     if info.points_count and not marked:
         raise InputError(
-            f"there is a collection {name!r}, which no rebuild began: the rebuilt one would be "
-            "written there. Move it away with export and import first"
+            f"there is a collection {name!r}, which was not made by a rebuild, and the rebuilt one "
+            "would be written there. Move it away with export and import first"
         )
 
 

@@ -78,8 +78,8 @@ class EmbeddingsEncoder:
         """Check that no text lost its vector and no vector its width."""
         if len(rows) != len(texts):
             raise ModelError(
-                f"{self._class_name} gave {len(rows)} vectors for {len(texts)} texts, so which "
-                "text is whose cannot be told: nothing was written"
+                f"{self._class_name} gave {len(rows)} vectors for {len(texts)} texts, so "
+                "they cannot be matched: nothing was written"
             )
         widths = {len(row) for row in rows} - {self.dim}
         if widths:

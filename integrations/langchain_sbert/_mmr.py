@@ -149,4 +149,4 @@ def _check(k: int, fetch_k: int, lambda_mult: object) -> None:
     if not 0 <= lambda_mult <= 1:
         raise InputError(f"lambda_mult is {lambda_mult}, expected a number from 0 to 1")
     if fetch_k < k:
-        raise InputError(f"fetch_k is {fetch_k} and k is {k}: k are chosen among fetch_k, raise it")
+        raise InputError(f"fetch_k is {fetch_k} and k is {k}: fetch_k must be at least k")

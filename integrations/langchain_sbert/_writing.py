@@ -169,7 +169,7 @@ class WritingStore(VectorStore):
         if failures:
             names = "; ".join(f"{f.id[:80]!r} {f.reason}" for f in failures[:5])
             raise StoreRequestError(
-                f"{len(failures)} documents are not in, and the others are: {names}"
+                f"{len(failures)} documents could not be stored, and the others were: {names}"
             )
 
 

@@ -224,6 +224,6 @@ def _check_names(options: Any, search_type: str) -> None:
     unknown = sorted(set(options) - known)
     if unknown:
         raise InputTypeError(
-            f"{unknown[0]!r} is no argument of a {search_type} search, which takes "
+            f"{unknown[0]!r} is not an argument of a {search_type} search, which takes "
             f"{', '.join(sorted(known))}"
         )

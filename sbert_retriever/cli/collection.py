@@ -75,7 +75,9 @@ def delete(
     condition = parsed_filter(filter, filter_json)
     chosen = [source is not None, bool(ids), condition is not None, everything]
     if sum(chosen) != 1:
-        raise InputError("say what to delete with one of --source, --id, --filter and --all")
+        raise InputError(
+            "say what to delete: give exactly one of --source, --id, --filter and --all"
+        )
     with open_existing(location, collection, api_key=api_key) as retriever:
         if everything:
             deleted = _emptied(retriever, confirmed=yes)

@@ -45,7 +45,7 @@ def parsed_condition(condition: str) -> dict[str, Any]:
     match = _FORM.fullmatch(condition)
     if match is None:
         raise InputError(
-            f"--filter {condition!r} is no condition: write FIELD=VALUE, or !=, >=, <=, >, < "
+            f"--filter {condition!r} is not a condition: write FIELD=VALUE, or !=, >=, <=, >, < "
             "(in quotes, for the shell)"
         )
     field, operator, written = match.groups()

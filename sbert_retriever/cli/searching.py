@@ -109,11 +109,11 @@ def _questions(given: list[str]) -> list[str]:
             raise InputError("a question is empty: ask something")
         return given
     if not given and sys.stdin.isatty():
-        raise InputError("no question was given: write one in quotes, or pipe in one a line")
+        raise InputError("no question was given: write one in quotes, or pipe in one on each line")
     lines = (line.strip() for line in sys.stdin)
     asked = [line for line in lines if line]
     if not asked:
-        raise InputError("the standard input held no question: write one a line")
+        raise InputError("the standard input contains no question: write one on each line")
     return asked
 
 

@@ -61,7 +61,7 @@ def output_width(checkpoint: Checkpoint) -> int:
         if dense.in_features != width:
             raise ModelFormatError(
                 f"{dense.folder} takes vectors of {dense.in_features}, and gets {width}: "
-                "its pooling or its transformer is another than it was made for"
+                "its pooling or its transformer is not the one it was made for"
             )
         width = dense.out_features
     return width
@@ -81,7 +81,7 @@ def _modes(pooling: str) -> tuple[str, ...]:
     modes = tuple(pooling.split("+"))
     if unknown := [mode for mode in modes if mode not in POOLINGS]:
         raise InputError(
-            f"pooling={pooling!r}: {unknown[0]!r} is none of {', '.join(POOLINGS)} "
+            f"pooling={pooling!r}: {unknown[0]!r} is not one of {', '.join(POOLINGS)} "
             '(several are joined by "+")'
         )
     return modes
@@ -91,7 +91,9 @@ def _check_length(length: int, limit: int | None) -> None:
     if length < _SHORTEST:
         raise InputError(f"max_length={length}, expected {_SHORTEST} or more")
     if limit is not None and length > limit:
-        raise InputError(f"max_length={length}, and the model has positions for {limit}: give less")
+        raise InputError(
+            f"max_length={length}, and the model reads at most {limit}: give {limit} or less"
+        )
 
 
 def _check_dim(dim: int, width: int) -> None:

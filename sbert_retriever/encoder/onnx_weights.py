@@ -111,7 +111,7 @@ def _named(tensors: Mapping[str, Array], names: Mapping[str, str], path: Path) -
         array = np.ascontiguousarray(value.T if turn and value.ndim == 2 else value, np.float32)
         state[name] = torch.from_numpy(array)
     if unused:
-        raise ModelFormatError(f"{path} has tensors that are of no BERT layer: {unused[:5]}")
+        raise ModelFormatError(f"{path} has tensors that belong to no BERT layer: {unused[:5]}")
     return state
 
 
@@ -124,7 +124,7 @@ def _config_of(state: Mapping[str, Tensor], path: Path) -> dict[str, Any]:
         types = len(state[f"{prefix}embeddings.token_type_embeddings.weight"])
         inner = len(state[f"{prefix}encoder.layer.0.intermediate.dense.weight"])
     except KeyError as error:
-        raise ModelFormatError(f"{path} is no BERT: it has no {error}") from error
+        raise ModelFormatError(f"{path} is not a BERT model: it has no {error}") from error
     layers = sum(name.endswith(".intermediate.dense.weight") for name in state)
     return {
         "model_type": "bert",

@@ -18,7 +18,8 @@ def checked(texts: Iterable[str]) -> Iterable[str]:
     """
     if isinstance(texts, str | bytes | bytearray):
         raise InputTypeError(
-            f"texts is one {type(texts).__name__}, expected several str: wrap it in a list"
+            f"texts is a single {type(texts).__name__}, expected an iterable of str: put it into a "
+            "list"
         )
     if not isinstance(texts, Iterable):
         raise InputTypeError(f"texts is {type(texts).__name__}, expected an iterable of str")

@@ -57,7 +57,7 @@ class TextTokenizer:
         """Token ids of each text, the prompt put before it.
 
         Raises:
-            InputError: A text holds a lone surrogate, which is no character.
+            InputError: A text holds a lone surrogate, which is not a character.
         """
         ids: list[TokenIds] = []
         counts: list[int] = []

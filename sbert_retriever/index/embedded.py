@@ -370,8 +370,8 @@ class EmbeddedClient:
         name = quote(collection_name, safe=" ")
         if name in ("", ".", "..") or len(name) > 200:
             raise InputError(
-                f"{collection_name[:80]!r} is no collection name: use 1 to 200 letters and digits "
-                "(another character counts as several)"
+                f"{collection_name[:80]!r} is not a collection name: use 1 to 200 letters and "
+                "digits (other characters count as several)"
             )
         return self.folder / name
 

@@ -102,7 +102,7 @@ def check_text(value: str, name: str) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{name} has a lone surrogate at character {error.start}: it is no valid text; "
+            f"{name} has a lone surrogate at character {error.start}: it is not valid text; "
             "decode the file again with errors='replace'"
         ) from None
 

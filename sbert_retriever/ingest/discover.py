@@ -50,7 +50,7 @@ def _say_nothing(path: Path, reason: SkipReason) -> None:
 def _roots(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
     """(path, whether it was named itself) of each argument, globs expanded."""
     if isinstance(paths, (str, bytes, os.PathLike)):
-        raise InputTypeError(f"paths is one {type(paths).__name__}: give a list of paths")
+        raise InputTypeError(f"paths is a single {type(paths).__name__}: give a list of paths")
     roots: list[tuple[Path, bool]] = []
     missing: list[str] = []
     for given in paths:

@@ -191,7 +191,7 @@ class ExportFile:
         if not closed:
             self._fail(
                 number,
-                "the file ends here without its closing line, so it was cut: export again",
+                "the file ends here without its closing line, so it was truncated: export again",
             )
 
     def _header(self) -> ExportHeader:
@@ -202,8 +202,8 @@ class ExportFile:
             raise ReadError(f"{self._name}, line {number}: {error}") from error
         if values.get("format") != FORMAT:
             raise ReadError(
-                f"{self._name}, line {number}: no header of an export. For records of your own use "
-                "`sbert-retriever index`"
+                f"{self._name}, line {number}: not the header of an export. For records of your "
+                "own use `sbert-retriever index`"
             )
         if values.get("version") != FORMAT_VERSION:
             raise ReadError(
@@ -249,8 +249,8 @@ def check_closed(file: Path) -> None:
         closed = False
     if not closed:
         raise ReadError(
-            f"{file} does not end with the closing line of an export: it was cut, or is no export. "
-            "Export again; to save what is left of it, pipe it in"
+            f"{file} does not end with the closing line of an export: it was truncated, or is not "
+            "an export. Export again; to save what is left of it, pipe it in"
         )
 
 
@@ -278,7 +278,7 @@ def _vector(values: dict[str, Any], dim: int) -> npt.NDArray[np.float32]:
     try:
         vector = np.asarray(values.get("vector"), dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise InputError(f"its vector is no list of numbers: {error}") from error
+        raise InputError(f"its vector is not a list of numbers: {error}") from error
     if vector.shape != (dim,):
         raise InputError(f"its vector has the shape {vector.shape}, expected ({dim},)")
     return vector

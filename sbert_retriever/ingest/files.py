@@ -158,7 +158,7 @@ def expected_passages(paths: Iterable[Path_], *, chunked: bool = False) -> int |
 
 def _listed(paths: Iterable[Path_]) -> list[Path_]:
     if isinstance(paths, str | bytes | os.PathLike):
-        raise InputTypeError(f"paths is one {type(paths).__name__}: give a list of paths")
+        raise InputTypeError(f"paths is a single {type(paths).__name__}: give a list of paths")
     return list(paths)
 
 

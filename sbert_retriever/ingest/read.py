@@ -90,7 +90,7 @@ def read_passages(
 
 def _given(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
     if isinstance(paths, (str, bytes, os.PathLike)):
-        raise InputTypeError(f"paths is one {type(paths).__name__}: give a list of paths")
+        raise InputTypeError(f"paths is a single {type(paths).__name__}: give a list of paths")
     given = list(paths)
     if given.count(STDIN) > 1:
         raise InputError('"-" is given twice: the standard input can be read only once')
@@ -199,4 +199,4 @@ class _Run:
 
 def _skip_note(skipped: Counter[str]) -> str:
     kinds = ", ".join(f"{n} {suffix}" for suffix, n in sorted(skipped.items()))
-    return f"passed over {skipped.total()} files of other kinds: {kinds}"
+    return f"skipped {skipped.total()} files of other types: {kinds}"

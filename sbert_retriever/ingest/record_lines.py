@@ -46,7 +46,9 @@ def _object(number: int, value: Any, line: str) -> Record | BadLine:
     if not isinstance(value, dict):
         return BadLine(number, f"{type(value).__name__}, expected an object with fields")
     if "\\ud" in line.lower() and not _is_unicode(value):
-        return BadLine(number, "half a surrogate pair (\\ud800 to \\udfff), which is no character")
+        return BadLine(
+            number, "half a surrogate pair (\\ud800 to \\udfff), which is not a character"
+        )
     return number, value
 
 

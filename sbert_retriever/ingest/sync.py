@@ -192,8 +192,8 @@ class Sync:
             return True
         if earlier != content:
             raise InputError(
-                f"the id {made.id[:80]!r} came twice in one run with different content; the first "
-                "was kept: give each passage its own id"
+                f"the id {made.id[:80]!r} occurs twice in one run with different content, and the "
+                "first was kept: give each passage its own id"
             )
         self._tally.add("unchanged")
         return False

@@ -105,7 +105,7 @@ def test_a_cut_file_is_noticed_before_anything_is_written(
         (tmp_path / "cut.jsonl").write_text("".join(cut), encoding="utf-8")
         outcome = run("import", tmp_path / "cut.jsonl", "--to", tmp_path / "x")
         assert outcome.code == 1
-        assert "was cut" in outcome.err
+        assert "was truncated" in outcome.err
         assert not (tmp_path / "x").exists()
 
 
@@ -267,7 +267,7 @@ def test_rebuild_does_not_write_over_a_collection_of_that_name(animals: Path, ot
         animals, collection_name="default.rebuild", model=HashEncoder()
     ) as retriever:
         retriever.index([Passage("mine", "precious")])
-    with pytest.raises(InputError, match="no rebuild began"):
+    with pytest.raises(InputError, match="not made by a rebuild"):
         rebuild(animals, model=other)
     with Retriever.open(animals, collection_name="default.rebuild") as retriever:
         assert retriever.count() == 1

@@ -133,7 +133,7 @@ def test_a_tensor_without_a_use_is_refused(tiny_folder, tmp_path):
 
 def test_what_is_no_bert_is_refused(tmp_path):
     write_onnx(tmp_path, {"a.weight": np.ones(2, np.float32)})
-    with pytest.raises(ModelFormatError, match="no BERT"):
+    with pytest.raises(ModelFormatError, match="not a BERT"):
         load_onnx_bert(tmp_path)
     (tmp_path / "model.onnx").write_bytes(b"not onnx")
     with pytest.raises(ModelFormatError, match="cannot be read as ONNX"):

@@ -79,7 +79,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_go_in(folder, token_offset
     assert run.notes == [
         f"{root}/c.txt is not UTF-8 (byte 3): it was read as Windows-1252",
         f"{root}/d.txt is empty",
-        "passed over 2 files of other kinds: 2 .png",
+        "skipped 2 files of other types: 2 .png",
     ]
     assert {"one", "three", "café"} <= {p.text for p in run.passages}
     assert f"{root}/d.txt" in run.sources

@@ -94,13 +94,13 @@ def test_what_the_constructor_refuses(table: Any, fields: dict[str, Any], messag
 
 async def test_unknown_arguments_are_errors(store: SBERTVectorStore, call: Any) -> None:
     """A misspelt argument is an error in search_kwargs and in the call, never ignored."""
-    with pytest.raises(InputTypeError, match="'filters' is no argument"):
+    with pytest.raises(InputTypeError, match="'filters' is not an argument"):
         store.as_retriever(search_kwargs={"filters": {}})
-    with pytest.raises(InputTypeError, match="'fetch_k' is no argument of a similarity search"):
+    with pytest.raises(InputTypeError, match="'fetch_k' is not an argument of a similarity search"):
         store.as_retriever(search_kwargs={"fetch_k": 3})
-    with pytest.raises(TypeError, match="'top_k' is no argument"):
+    with pytest.raises(TypeError, match="'top_k' is not an argument"):
         await call(store.as_retriever(), "invoke", "q", top_k=1)
-    with pytest.raises(TypeError, match="'lambda_mult' is no argument"):
+    with pytest.raises(TypeError, match="'lambda_mult' is not an argument"):
         await call(store.as_retriever(), "invoke", "q", lambda_mult=1)
 
 

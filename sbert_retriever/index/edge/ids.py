@@ -39,5 +39,5 @@ def edge_point_id(value: Any) -> int | str | UUID:
 def _refused(value: object) -> InputError:
     return InputError(
         f"point id is {value!r:.60} ({type(value).__name__}), expected an integer from 0 to "
-        "2**64-1 or a UUID (passage ids may be any text: only point ids are bound)"
+        "2**64-1 or a UUID (passage ids may be any text: only point ids are restricted)"
     )

@@ -90,7 +90,7 @@ def _dense(row: Any, where: str) -> list[float]:
     try:
         finite = _all_finite(numbers)
     except TypeError:
-        raise InputError(f"{where} holds what is no number: give numbers alone") from None
+        raise InputError(f"{where} contains something that is not a number") from None
     if not finite:
         raise InputError(f"{where} holds NaN, infinity or a number beyond float32")
     return numbers

@@ -117,7 +117,7 @@ def _path(name: str) -> str:
         match = _SEGMENT.match(name, position)
         if match is None:
             raise InputError(
-                f"filter key {name!r} is no field path: give names with dots between them, "
+                f"filter key {name!r} is not a field path: give names with dots between them, "
                 "such as 'author.name', and quotes around a name with dots or brackets"
             )
         quoted, bare, brackets, dot = match.groups()

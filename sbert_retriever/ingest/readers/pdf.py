@@ -30,7 +30,7 @@ def read_pdf(data: bytes, source: str, on_note: Callable[[str], None]) -> Source
         title, pages = _open(data, source)
     empty = [n for n, page in enumerate(pages, 1) if not page]
     if len(empty) == len(pages):
-        raise ReadError(f"{source} has no text, only images perhaps: run OCR on it first")
+        raise ReadError(f"{source} has no text, perhaps only images: run OCR on it first")
     if empty:
         on_note(f"{source}: no text on {len(empty)} of {len(pages)} pages")
     text, spans = _joined(pages)
