@@ -103,7 +103,8 @@ class Retriever:
             client: Any QdrantClient, used instead of a location and left open by `close`.
             async_client: Its asynchronous twin; without it, async calls go through a thread.
             filterable: Metadata fields to index for filtering when the collection is created:
-                {"lang": "keyword", "year": "integer"}.
+                {"lang": "keyword", "year": "integer"}; the kinds are keyword, integer, float,
+                bool, datetime, text, uuid and geo. A field should hold values of its kind only.
             layout: Where the points keep what, for a collection that another program made.
             create: Whether to create a collection that is not there, when a model is given.
             timeout_s: Seconds a request to a server may take.
@@ -114,8 +115,11 @@ class Retriever:
             CollectionNotFoundError: There is no such collection, and no model to create it with
                 or no leave to.
             ContractError: It was built with another model.
+            InputError: The location, or a kind of `filterable`, has no known form.
             ModelNotFoundError: Nothing holds a model of that name.
             StoreLockedError: Another process holds the folder.
+            StoreRequestError: The server refuses the request, for want of a key perhaps.
+            StoreUnavailableError: No server answered within the deadline of `retry`.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype)
         connection = connect(
@@ -171,8 +175,9 @@ class Retriever:
             ef: Width of the walk; more is more exact and slower. None is the engine's own.
 
         Raises:
-            InputError: k below 1, an unusable filter, threshold or ef.
-            InputTypeError: The query is no string.
+            InputError: k below 1, or an unusable filter, threshold, window or ef.
+            InputTypeError: The query is not a string.
+            ModelError: The encoder gave a vector that is not finite.
         """
         return self.search_detailed(
             query,

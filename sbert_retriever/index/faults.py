@@ -19,6 +19,7 @@ _PASSING_CODES = frozenset(
         grpc.StatusCode.ABORTED,
     }
 )
+_KEY_HINT = " (check api_key or QDRANT_API_KEY)"
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _of_status(error: UnexpectedResponse) -> Fault:
     body = error.content.decode("utf-8", "replace").strip()[:500]
     sentence = f"the server answered {status} {error.reason_phrase}: {body}"
     if status in (401, 403):
-        sentence += " (check api_key or QDRANT_API_KEY)"
+        sentence += _KEY_HINT
     return Fault(status in _PASSING_STATUS, sentence)
 
 
@@ -75,4 +76,7 @@ def _of_rpc(error: grpc.RpcError) -> Fault:
     code = error.code() if hasattr(error, "code") else None
     details = error.details() if hasattr(error, "details") else str(error)
     name = code.name if code is not None else "error"
-    return Fault(code in _PASSING_CODES, f"the server answered {name}: {details}"[:500])
+    sentence = f"the server answered {name}: {details}"[:500]
+    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        sentence += _KEY_HINT
+    return Fault(code in _PASSING_CODES, sentence)

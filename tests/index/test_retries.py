@@ -7,6 +7,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from sbert_retriever import Passage
 from sbert_retriever.errors import StoreRequestError, StoreUnavailableError
 from sbert_retriever.index import batches
 from sbert_retriever.index.connection import connect
+from sbert_retriever.index.faults import classify
 from sbert_retriever.index.points import Layout, draft
 from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.index.store import PassageStore
@@ -151,6 +153,30 @@ def test_a_final_fault_is_not_tried_again(listening, status):
 def test_a_refused_key_says_where_keys_come_from(listening):
     with pytest.raises(StoreRequestError, match="QDRANT_API_KEY"):
         write(listening((401, {}, 0)), 1)
+
+
+class RpcError(grpc.RpcError):
+    """What a call over gRPC raises."""
+
+    def __init__(self, code):
+        self.code = lambda: code
+        self.details = lambda: "on purpose"
+
+
+@pytest.mark.parametrize(
+    ("code", "transient", "hint"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, False, True),
+        (grpc.StatusCode.PERMISSION_DENIED, False, True),
+        (grpc.StatusCode.INVALID_ARGUMENT, False, False),
+        (grpc.StatusCode.UNAVAILABLE, True, False),
+    ],
+)
+def test_faults_over_grpc_read_as_those_over_rest(code, transient, hint):
+    fault = classify(RpcError(code))
+    assert fault.transient is transient
+    assert f"{code.name}: on purpose" in fault.sentence
+    assert ("QDRANT_API_KEY" in fault.sentence) is hint
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
