@@ -17,7 +17,8 @@ from sbert_retriever.errors import InputError, InputTypeError, ModelError, Unkno
 from sbert_retriever.index.filters import build_filter, filter_fields
 from sbert_retriever.index.points import RESERVED
 from sbert_retriever.index.steps import Steps, work
-from sbert_retriever.index.store import PassageStore, faulty_rows
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.ingest.expand import Expand, expand
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.types import Hit, SearchResult

@@ -6,19 +6,17 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, get_args
 
 import numpy as np
 from qdrant_client import models
 
 from sbert_retriever.errors import (
-    CollectionNotFoundError,
     InputError,
     InputTypeError,
     TruncationWarning,
 )
-from sbert_retriever.index.connection import Connection, connect
-from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.connection import connect
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
 from sbert_retriever.index.steps import RetryPolicy, Steps
@@ -26,6 +24,7 @@ from sbert_retriever.index.store import CollectionFacts, PassageStore, source_is
 from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.lazy_encoder import LazyEncoder
+from sbert_retriever.opening import settle
 from sbert_retriever.query import (
     FilterSpec,
     Search,
@@ -133,16 +132,7 @@ class Retriever:
         )
         try:
             store = PassageStore(connection, collection_name, layout)
-            facts = connection.run(_facts(store))
-            if facts is None and not create:
-                raise CollectionNotFoundError(
-                    f"there is no collection {collection_name!r} at {connection.location}: name "
-                    "one that is there"
-                )
-            if facts is None:
-                _create(connection, store, encoder, filterable or {})
-            else:
-                _settle_contract(store, encoder, facts)
+            settle(store, encoder, filterable=filterable or {}, create=create)
         except BaseException:
             connection.close()
             raise
@@ -552,39 +542,3 @@ def _ids(ids: Iterable[str]) -> list[str]:
     if not isinstance(ids, Iterable):
         raise InputTypeError(f"ids is {type(ids).__name__}, expected an iterable of str")
     return [check_id(i) for i in ids]
-
-
-def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
-    if not (yield from store.exists()):
-        return None
-    return (yield from store.facts())
-
-
-def _create(
-    connection: Connection, store: PassageStore, encoder: LazyEncoder, filterable: Mapping[str, str]
-) -> None:
-    if not encoder.given:
-        raise CollectionNotFoundError(
-            f"there is no collection {store.collection_name!r} at {connection.location}: index "
-            "something first, or give model= to create it"
-        )
-    contract = Contract(model=encoder.identity, filterable=dict(filterable))
-    connection.run(store.create(contract))
-    encoder.bind(contract)
-
-
-def _settle_contract(store: PassageStore, encoder: LazyEncoder, facts: CollectionFacts) -> None:
-    if facts.contract is not None:
-        encoder.bind(facts.contract)
-        return
-    if not encoder.given:
-        raise InputError(
-            f"collection {store.collection_name!r} was made by another program and names no model: "
-            "give model= with the encoder that made its vectors"
-        )
-    dim: Any = encoder.identity.dim
-    if dim != facts.dim:
-        raise InputError(
-            f"the encoder's vectors have {dim} dimensions, those of collection "
-            f"{store.collection_name!r} have {facts.dim}: give the encoder that made them"
-        )

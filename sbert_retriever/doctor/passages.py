@@ -9,7 +9,7 @@ import numpy as np
 from sbert_retriever.doctor.visit import Sample, Visit
 from sbert_retriever.index.points import RESERVED, stored_fingerprint
 from sbert_retriever.index.steps import Steps, call
-from sbert_retriever.index.store import faulty_rows
+from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import RetrieverInfo
 

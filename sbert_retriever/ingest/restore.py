@@ -13,7 +13,8 @@ import numpy.typing as npt
 from sbert_retriever.errors import InputError
 from sbert_retriever.index.points import Draft, draft
 from sbert_retriever.index.steps import Steps
-from sbert_retriever.index.store import PassageStore, faulty_rows
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.ingest.exchange import Entry, ExportFile
 from sbert_retriever.types import Failure, IndexReport
 

@@ -24,7 +24,8 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.points import Draft, Fingerprint, draft
 from sbert_retriever.index.steps import Steps, work
-from sbert_retriever.index.store import PassageStore, check_vectors, faulty_rows
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.vectors import check_vectors, faulty_rows
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 # A window is what one round compares, encodes and writes: long enough for batches of like length,

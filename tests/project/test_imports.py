@@ -20,7 +20,7 @@ ORDER: list[set[str]] = [
     {"encoder", "index"},
     {"ingest", "testing"},
     {"lazy_encoder"},
-    {"query"},
+    {"opening", "query"},
     {"retriever"},
     {"doctor", "transfer"},
     {"cli"},

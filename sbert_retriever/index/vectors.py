@@ -1,0 +1,43 @@
+"""Vectors that no engine should be given: it would take them and lose their passages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.types import ScoreKind
+
+
+def check_vectors(vectors: npt.NDArray[Any], ids: Sequence[str], *, score_kind: ScoreKind) -> None:
+    """Refuse vectors that would be lost in the engine, naming their passages.
+
+    Args:
+        vectors: (n, dim).
+        ids: n passage ids.
+        score_kind: A zero vector has no cosine.
+
+    Raises:
+        InputError: NaN, infinity, or zero under cosine.
+    """
+    bad = faulty_rows(vectors, score_kind=score_kind)
+    if bad:
+        names = ", ".join(f"{ids[n][:80]!r} ({why})" for n, why in list(bad.items())[:5])
+        raise InputError(
+            f"{len(bad)} of {len(ids)} vectors cannot be stored: {names}. Nothing of this batch "
+            "was written: check the encoder"
+        )
+
+
+def faulty_rows(vectors: npt.NDArray[Any], *, score_kind: ScoreKind) -> dict[int, str]:
+    """Rows of (n, dim) that no engine should be given, with the reason."""
+    finite = np.isfinite(vectors).all(axis=1)
+    bad = {int(n): "NaN or infinity" for n in np.flatnonzero(~finite)}
+    if score_kind == "cosine":
+        norms = np.linalg.norm(np.where(finite[:, None], vectors, 1.0), axis=1)
+        # Below this the engine does not normalise, and the cosine is wrong.
+        bad |= {int(n): "all zero, so it has no cosine" for n in np.flatnonzero(norms < 1e-6)}
+    return bad

@@ -1,0 +1,73 @@
+"""A collection that is being opened, and the encoder it was, or will be, built with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sbert_retriever.errors import CollectionNotFoundError, InputError
+from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.store import CollectionFacts, PassageStore
+from sbert_retriever.lazy_encoder import LazyEncoder
+
+
+def settle(
+    store: PassageStore, encoder: LazyEncoder, *, filterable: Mapping[str, str], create: bool
+) -> None:
+    """Hold an encoder to the collection's contract, or create the collection with the encoder's.
+
+    Args:
+        store: The collection, which may not be there yet.
+        encoder: What it is opened with.
+        filterable: Metadata fields to index where it is created.
+        create: Whether to create it.
+
+    Raises:
+        CollectionNotFoundError: It is not there, and may not or cannot be created.
+        ContractError: It was built with another encoder.
+        InputError: It has no contract, and the encoder is missing or of another width.
+    """
+    facts = store.connection.run(_facts(store))
+    if facts is not None:
+        _hold_to(store, encoder, facts)
+    elif create:
+        _create(store, encoder, filterable)
+    else:
+        raise CollectionNotFoundError(
+            f"there is no collection {store.collection_name!r} at {store.connection.location}: "
+            "name one that is there"
+        )
+
+
+def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
+    if not (yield from store.exists()):
+        return None
+    return (yield from store.facts())
+
+
+def _create(store: PassageStore, encoder: LazyEncoder, filterable: Mapping[str, str]) -> None:
+    if not encoder.given:
+        raise CollectionNotFoundError(
+            f"there is no collection {store.collection_name!r} at {store.connection.location}: "
+            "index something first, or give model= to create it"
+        )
+    contract = Contract(model=encoder.identity, filterable=dict(filterable))
+    store.connection.run(store.create(contract))
+    encoder.bind(contract)
+
+
+def _hold_to(store: PassageStore, encoder: LazyEncoder, facts: CollectionFacts) -> None:
+    if facts.contract is not None:
+        encoder.bind(facts.contract)
+        return
+    if not encoder.given:
+        raise InputError(
+            f"collection {store.collection_name!r} was made by another program and names no model: "
+            "give model= with the encoder that made its vectors"
+        )
+    dim = encoder.identity.dim
+    if dim != facts.dim:
+        raise InputError(
+            f"the encoder's vectors have {dim} dimensions, those of collection "
+            f"{store.collection_name!r} have {facts.dim}: give the encoder that made them"
+        )
