@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sbert_retriever.errors import CollectionNotFoundError, InputError
+from sbert_retriever.errors import (
+    CollectionNotFoundError,
+    InputError,
+    InputTypeError,
+    StoreUnavailableError,
+)
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import CollectionFacts, PassageStore
@@ -26,8 +31,9 @@ def settle(
         CollectionNotFoundError: It is not there, and may not or cannot be created.
         ContractError: It was built with another encoder.
         InputError: It has no contract, and the encoder is missing or of another width.
+        StoreUnavailableError: No server answered within a few seconds.
     """
-    facts = store.connection.run(_facts(store))
+    facts = _first_answer(store)
     if facts is not None:
         _hold_to(store, encoder, facts)
     elif create:
@@ -37,6 +43,15 @@ def settle(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
             "name one that is there"
         )
+
+
+def _first_answer(store: PassageStore) -> CollectionFacts | None:
+    try:
+        return store.connection.run_first(_facts(store))
+    except StoreUnavailableError as error:
+        raise StoreUnavailableError(
+            f"{error}. Check that a Qdrant server runs at {store.connection.location}"
+        ) from error
 
 
 def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
@@ -50,6 +65,11 @@ def _create(store: PassageStore, encoder: LazyEncoder, filterable: Mapping[str, 
         raise CollectionNotFoundError(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
             "index something first, or give model= to create it"
+        )
+    if not isinstance(filterable, Mapping) or not all(isinstance(f, str) for f in filterable):
+        raise InputTypeError(
+            f"filterable is {filterable!r:.60}, expected fields and their kinds, such as "
+            '{"lang": "keyword"}'
         )
     contract = Contract(model=encoder.identity, filterable=dict(filterable))
     store.connection.run(store.create(contract))

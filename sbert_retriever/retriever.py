@@ -118,7 +118,7 @@ class Retriever:
             ModelNotFoundError: Nothing holds a model of that name.
             StoreLockedError: Another process holds the folder.
             StoreRequestError: The server refuses the request, for want of a key perhaps.
-            StoreUnavailableError: No server answered within the deadline of `retry`.
+            StoreUnavailableError: No server answered within a few seconds.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype)
         connection = connect(

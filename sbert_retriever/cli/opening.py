@@ -28,9 +28,6 @@ def open_existing(location: str, collection: str, **settings: Any) -> Retriever:
     """
     from sbert_retriever.retriever import Retriever
 
-    if "://" in location:
-        # A mistyped address should be told of before the long patience of a running job begins.
-        collection_exists(location, collection, settings.get("api_key"))
     with naming_collections(location, collection, settings.get("api_key")):
         return Retriever.open(location, collection_name=collection, create=False, **settings)
 

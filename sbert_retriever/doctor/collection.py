@@ -11,7 +11,6 @@ from sbert_retriever.errors import (
     StoreUnavailableError,
 )
 from sbert_retriever.index.connection import connect
-from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import RetrieverInfo
 
@@ -19,13 +18,11 @@ _FEW_UNINDEXED_BYTES = 10_000_000
 """The embedded engine leaves fewer bytes of vectors unindexed: exact search is fast enough."""
 _MANY_UNINDEXED = 50_000
 """On a server, whose own threshold is not ours to set."""
-_PATIENCE_S = 3.0
 
 
 def open_collection(visit: Visit) -> Retriever | None:
     """The collection, opened without a model, so that every other question can be asked."""
     try:
-        _knock(visit)
         retriever = Retriever.open(
             visit.location,
             collection_name=visit.collection_name,
@@ -42,18 +39,6 @@ def open_collection(visit: Visit) -> Retriever | None:
         "collection", "ok", f"{facts.count:,} passages in {facts.collection_name!r}, {facts.dim}-d"
     )
     return retriever
-
-
-def _knock(visit: Visit) -> None:
-    """Ask a server something small, with less patience than a job has."""
-    if "://" not in visit.location:
-        return
-    retry = RetryPolicy(deadline_s=_PATIENCE_S)
-    connection = connect(visit.location, api_key=visit.api_key, retry=retry)
-    try:
-        connection.run(ask("collection_exists", collection_name=visit.collection_name))
-    finally:
-        connection.close()
 
 
 def _way_in(visit: Visit, error: SbertError) -> str:

@@ -90,7 +90,8 @@ def locate(name: str | os.PathLike[str], options: HubOptions | None = None) -> L
         raise InputError("the model's name is empty: give a folder, a packaged name or a hub id")
     folder = Path(text).expanduser()
     if is_model_folder(folder):
-        return LocatedModel(text, folder)
+        # A relative name would mean another folder wherever the collection is opened from.
+        return LocatedModel(str(folder.absolute()), folder)
     if _is_path(name, text):
         raise ModelNotFoundError(_no_folder(folder))
     looked = [f"folder {folder.absolute()} ({'no model in it' if folder.is_dir() else 'absent'})"]

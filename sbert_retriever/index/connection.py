@@ -6,10 +6,11 @@ import asyncio
 import os
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 MEMORY = ":memory:"
 _SCHEMES = ("http://", "https://")
+_FIRST_DEADLINE_S = 3.0
 
 
 @dataclass
@@ -60,6 +62,11 @@ class Connection:
     def run(self, steps: Steps[T]) -> T:
         """Drive an operation from a thread."""
         return run(steps, self.client, self.retry)
+
+    def run_first(self, steps: Steps[T]) -> T:
+        """`run`, with little patience: a mistyped address should be told of at once."""
+        patience = min(self.retry.deadline_s, _FIRST_DEADLINE_S)
+        return run(steps, self.client, replace(self.retry, deadline_s=patience))
 
     async def arun(self, steps: Steps[T]) -> T:
         """Drive an operation from an event loop, without blocking it."""
@@ -133,6 +140,7 @@ def connect(
         )
     text = os.fspath(location)
     if text.startswith(_SCHEMES):
+        _check_host(text)
         return _of_url(text, api_key, timeout_s, prefer_grpc, async_client, policy)
     if "://" in text or not text.strip():
         raise InputError(
@@ -145,6 +153,15 @@ def connect(
         )
     folder = None if text == MEMORY else Path(text)
     return Connection(EmbeddedClient(folder), "embedded", text, owned=True, retry=policy)
+
+
+def _check_host(url: str) -> None:
+    try:
+        host = urlsplit(url).hostname
+    except ValueError as error:
+        raise InputError(f"location {url!r} is no URL: {error}") from error
+    if not host:
+        raise InputError(f"location {url!r} names no server: write http://HOST:6333")
 
 
 def _of_client(client: Any, async_client: Any, policy: RetryPolicy) -> Connection:

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from sbert_retriever import Passage
+from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import StoreRequestError, StoreUnavailableError
 from sbert_retriever.index import batches
 from sbert_retriever.index.connection import connect
@@ -19,6 +19,7 @@ from sbert_retriever.index.faults import classify
 from sbert_retriever.index.points import Layout, draft
 from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.index.store import PassageStore
+from sbert_retriever.testing import HashEncoder
 
 DONE = {"result": {"operation_id": 1, "status": "completed"}, "status": "ok", "time": 0.0}
 QUICK = RetryPolicy(deadline_s=20.0, initial_s=0.05, longest_s=0.2)
@@ -205,3 +206,9 @@ def test_a_retry_after_beyond_the_deadline_is_not_waited_for(listening):
     with pytest.raises(StoreUnavailableError):
         write(listener, 1)
     assert len(listener.requests) == 1
+
+
+def test_a_mistyped_address_is_told_of_at_once():
+    """Opening has less patience than a running job; the job's own is untouched."""
+    with pytest.raises(StoreUnavailableError, match=r"Check that a Qdrant server runs at http"):
+        Retriever.open("http://127.0.0.1:9", model=HashEncoder(dim=8), timeout_s=1)
