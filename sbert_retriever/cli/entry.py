@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -17,6 +18,7 @@ from sbert_retriever.errors import (
     InputError,
     InputTypeError,
     InterruptedRunError,
+    ReadError,
     SbertError,
     SbertWarning,
 )
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _settle_streams()
     with _own_warnings(debug=debug):
         try:
+            _check_folder()
             _invoke([*given] or ["--help"])
             sys.stdout.flush()
         except typer.Exit as end:
@@ -121,12 +124,42 @@ def _own_warnings(*, debug: bool) -> Iterator[None]:
         yield
 
 
+def _check_folder() -> None:
+    """Refuse to run in a folder that is gone: libraries below end the process there.
+
+    Raises:
+        ReadError: It is.
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ReadError(
+            "the current folder was deleted, so no path can be found: change into one that exists"
+        ) from error
+
+
 def _settle_streams() -> None:
     """No character may end a run, and no library may chat; both hold for this process alone."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+def _open_closed_streams() -> None:
+    """Put a stream that is empty where one was closed (`<&-`, `>&-`).
+
+    Its number would go to the next file that is opened, which then held what libraries print.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            mode = "w" if number else "r"
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _drop_output() -> None:

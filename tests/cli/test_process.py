@@ -77,6 +77,49 @@ def test_a_reader_that_leaves_ends_the_command_silently(start: Start, animals: P
     assert process.returncode == 141
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell closes the streams")
+def test_closed_streams_are_empty_ones(animals: Path, environment: dict[str, str]) -> None:
+    """A job started without stdin, stdout or stderr runs, and prints nothing where it must not."""
+
+    def shell(words: str) -> subprocess.CompletedProcess[str]:
+        command = f'"{sys.executable}" -m sbert_retriever {words}'
+        return subprocess.run(
+            ["sh", "-c", command, "sh", str(animals)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    asked = shell('query "$1" <&-')
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert "contains no question" in asked.stderr
+    assert len(asked.stderr.splitlines()) == 1
+    exported = shell('export "$1" >&-')
+    assert (exported.returncode, exported.stderr) == (0, "sbert-retriever: 3 passages exported\n")
+    failed = shell('query "$1" cat -k 0 2>&-')
+    assert (failed.returncode, failed.stdout, failed.stderr) == (2, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a current folder cannot be deleted")
+def test_a_folder_that_was_deleted_is_no_place_to_run_in(
+    animals: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f'rmdir "$2" && "{sys.executable}" -m sbert_retriever query "$1" cat'
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", str(animals), str(gone)],
+        env=environment,
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the current folder was deleted" in done.stderr
+
+
 def test_an_unknown_command_is_wrong_use(run: Run) -> None:
     outcome = run("indx")
     assert outcome.code == 2
