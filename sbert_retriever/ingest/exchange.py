@@ -72,7 +72,8 @@ def export_passages(
 
     Args:
         store: The collection, e.g. `retriever.store`.
-        target: A file, written under another name until it is whole; or an open text stream.
+        target: A file, written under another name until it is whole; a device, a pipe or an open
+            text stream, written as it comes.
         on_progress: Called after each page; `unchanged` is the number written so far.
 
     Returns:
@@ -84,6 +85,11 @@ def export_passages(
     steps = _export(store, on_progress)
     if not isinstance(target, Path):
         return _run(store, steps(target))
+    if target.exists() and not target.is_file():
+        # A device or a pipe must not be replaced by a file; a folder says that it is one.
+        with target.open("w", encoding="utf-8", newline="\n") as stream:
+            return _run(store, steps(stream))
+    target = target.resolve()  # what a link leads to is replaced, and not the link
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:

@@ -75,6 +75,30 @@ def test_an_export_needs_no_model_and_says_what_it_is(run: Run, animals: Path, t
     assert end["count"] == 3
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes and links in folders are POSIX's")
+def test_an_export_into_a_pipe_or_a_link_leaves_it_one(
+    run: Run, animals: Path, tmp_path: Path
+) -> None:
+    """`-o /dev/null` must not put a file in the place of a device, nor of a link."""
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link.jsonl", tmp_path / "real.jsonl"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert run("export", animals, "-o", pipe).code == 0
+        out, _ = reader.communicate()
+    assert pipe.is_fifo()
+    assert len(out.splitlines()) == 5
+
+    file.write_text("old", encoding="utf-8")
+    link.symlink_to(file)
+    assert run("export", animals, "-o", link).code == 0
+    assert link.is_symlink()
+    assert file.read_bytes() == out
+
+    outcome = run("export", animals, "-o", tmp_path)
+    assert outcome.code == 1
+    assert "Is a directory" in outcome.err
+
+
 def test_an_import_can_be_run_again(run: Run, animals: Path, tmp_path: Path) -> None:
     run("export", animals, "-o", tmp_path / "e.jsonl")
     run("import", tmp_path / "e.jsonl", "--to", tmp_path / "copy")
