@@ -155,6 +155,7 @@ class _Run:
             self.on_failure(failure)
 
     def _file(self, path: Path) -> Iterator[Passage]:
+        _check_name(path)
         if path.suffix.lower() not in RECORD_SUFFIXES:
             yield from self._chunks(read_file(path, on_note=self.on_note))
             return
@@ -195,6 +196,14 @@ class _Run:
             overlap_tokens=self.overlap,
             id_prefix=id_prefix,
         )
+
+
+def _check_name(path: Path) -> None:
+    try:
+        source_of(path).encode()
+    except UnicodeEncodeError as error:
+        shown = source_of(path).encode(errors="backslashreplace").decode()
+        raise ReadError(f"the name of {shown} is not UTF-8: rename the file") from error
 
 
 def _skip_note(skipped: Counter[str]) -> str:

@@ -155,3 +155,17 @@ def test_importing_the_readers_loads_no_format_library():
     code = f"import sys, sbert_retriever.ingest; print({heavy} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there any bytes make a name")
+def test_a_file_whose_name_is_not_utf8_is_reported_once(tmp_path, token_offsets):
+    """Its name could be no id; each of its passages would be refused for itself."""
+    (tmp_path / "caf\udce9.txt").write_text("A sentence. " * 100)
+    (tmp_path / "fine.txt").write_text("One.")
+    failures: list[Failure] = []
+    passages = read_passages(
+        [tmp_path], token_offsets=token_offsets, max_tokens=10, on_failure=failures.append
+    )
+    assert [passage.text for passage in passages] == ["One."]
+    assert len(failures) == 1
+    assert "is not UTF-8: rename the file" in failures[0].reason
