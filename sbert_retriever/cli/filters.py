@@ -69,7 +69,7 @@ def _value(written: str) -> Any:
     """A number, true, false, null or a text in quotes; anything else is a text as it stands."""
     try:
         value = json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return written
     finite = not isinstance(value, float) or abs(value) != float("inf")
     return (

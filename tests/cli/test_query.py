@@ -89,6 +89,8 @@ def test_conditions_and_json_must_all_hold() -> None:
     assert parsed_condition("a=null") == {"a": None}
     assert parsed_condition("a=NaN") == {"a": "NaN"}
     assert parsed_condition("a=x=y") == {"a": "x=y"}
+    deep = "[" * 100_000
+    assert parsed_condition(f"a={deep}") == {"a": deep}
     with pytest.raises(InputError, match="object"):
         parsed_filter(None, "[1]")
 
