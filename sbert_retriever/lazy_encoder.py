@@ -123,9 +123,10 @@ class LazyEncoder:
 
 
 def _checked(model: object) -> Encoder:
-    if not isinstance(model, Encoder):
+    if isinstance(model, type) or not isinstance(model, Encoder):
+        name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise InputTypeError(
-            f"model is {type(model).__name__}, expected a name, a folder or an Encoder "
+            f"model is {name}, expected a name, a folder or an Encoder "
             "(dim, identity, encode_queries, encode_passages)"
         )
     return model

@@ -25,6 +25,9 @@ from sbert_retriever.types import Hit, SearchResult
 
 FilterSpec = Mapping[str, Any] | models.Filter
 
+# Engines count in 64 bits.
+_LARGEST = 2**63 - 1
+
 
 class SearchOptions(TypedDict, total=False):
     """The keyword-only arguments of `Retriever.search`, which documents them."""
@@ -73,23 +76,29 @@ class Search:
 
 
 def whole(name: str, value: object, *, least: int) -> int:
-    """A whole number of at least `least`.
+    """A whole number of at least `least` that an engine can count to.
 
     Raises:
         InputTypeError: It is no whole number.
-        InputError: It is too small.
+        InputError: It is too small or too large.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputTypeError(f"{name} is {value!r}, expected a whole number")
     if value < least:
         raise InputError(f"{name} is {value}, expected {least} or more")
+    if value > _LARGEST:
+        raise InputError(f"{name} is more than any collection holds: give {_LARGEST} at most")
     return int(value)
 
 
 def _number(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InputTypeError(f"{name} is {value!r}, expected a number")
-    if math.isnan(value):
+    try:
+        nan = math.isnan(value)
+    except OverflowError:
+        raise InputError(f"{name} is too large for a float: give another") from None
+    if nan:
         raise InputError(f"{name} is NaN, expected a number")
 
 
@@ -128,8 +137,9 @@ def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]
         InputError: Another shape, NaN or infinity, or all zero under cosine.
     """
     try:
-        row = np.asarray(vector, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinity, refused below
+            row = np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputTypeError(f"the query vector is not a vector of numbers: {error}") from error
     if row.shape != (store.dim,):
         raise InputError(

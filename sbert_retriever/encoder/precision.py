@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from sbert_retriever.errors import DeviceError, InputError
+from sbert_retriever.errors import DeviceError, InputError, InputTypeError
 
 _CHECKS = {"amx_bf16": "_is_amx_tile_supported", "avx512_bf16": "_is_avx512_bf16_supported"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -26,7 +26,10 @@ def choose_device(device: str) -> torch.device:
     Raises:
         DeviceError: It is not on this machine.
         InputError: The name is none of auto, cpu, cuda[:n], mps.
+        InputTypeError: It is no string.
     """
+    if not isinstance(device, str):
+        raise InputTypeError(f"device is {type(device).__name__}, expected str, such as 'auto'")
     if device == "auto":
         return torch.device(_best_device())
     kind, _, number = device.partition(":")

@@ -25,7 +25,13 @@ from qdrant_client import models
 # `models` has another class of this name in front of the one that queries return.
 from qdrant_client.http.models import QueryResponse
 
-from sbert_retriever.errors import CollectionNotFoundError, InputError, StoreClosedError, StoreError
+from sbert_retriever.errors import (
+    CollectionNotFoundError,
+    InputError,
+    InputTypeError,
+    StoreClosedError,
+    StoreError,
+)
 from sbert_retriever.index.edge import convert
 from sbert_retriever.index.edge.shard import (
     DESCRIPTION_FILE,
@@ -58,14 +64,12 @@ class EmbeddedClient:
             removes.
 
     Raises:
-        StoreError: The location is a file.
+        StoreError: The location is a file, or no path that this system has.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._temporary = tempfile.mkdtemp(prefix="sbert-retriever-") if folder is None else None
-        self.folder = Path(self._temporary or folder or ".").expanduser()
-        if self.folder.exists() and not self.folder.is_dir():
-            raise StoreError(f"{self.folder} is a file: give a folder, ':memory:' or a URL")
+        self.folder = _usable(Path(self._temporary or folder or "."))
         self._shards: dict[str, Shard] = {}
         self._guard = threading.RLock()
         self._closed = False
@@ -367,13 +371,37 @@ class EmbeddedClient:
         return self._place(collection_name)
 
     def _place(self, collection_name: str) -> Path:
-        name = quote(collection_name, safe=" ")
+        if not isinstance(collection_name, str):
+            raise InputTypeError(
+                f"a collection name is {type(collection_name).__name__}, expected str"
+            )
+        try:
+            name = quote(collection_name, safe=" ")
+        except UnicodeEncodeError:
+            name = ""
         if name in ("", ".", "..") or len(name) > 200:
             raise InputError(
                 f"{collection_name[:80]!r} is not a collection name: use 1 to 200 letters and "
                 "digits (other characters count as several)"
             )
         return self.folder / name
+
+
+def _usable(folder: Path) -> Path:
+    try:
+        folder = folder.expanduser()
+        folder.stat()
+    except FileNotFoundError:
+        return folder
+    except (OSError, RuntimeError, ValueError) as error:
+        # A user that is not there, a NUL, a name that is too long.
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(
+            f"{str(folder)[:200]!r} cannot be a folder here ({reason}): give another"
+        ) from error
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is a file: give a folder, ':memory:' or a URL")
+    return folder
 
 
 def _clean_up(shards: dict[str, Shard], temporary: str | None, owner: int) -> None:

@@ -21,7 +21,7 @@ def check_vectors(vectors: npt.NDArray[Any], ids: Sequence[str], *, score_kind: 
         score_kind: A zero vector has no cosine.
 
     Raises:
-        InputError: NaN, infinity, or zero under cosine.
+        InputError: NaN, infinity, or under cosine zero or beyond float32 in length.
     """
     bad = faulty_rows(vectors, score_kind=score_kind)
     if bad:
@@ -37,7 +37,10 @@ def faulty_rows(vectors: npt.NDArray[Any], *, score_kind: ScoreKind) -> dict[int
     finite = np.isfinite(vectors).all(axis=1)
     bad = {int(n): "NaN or infinity" for n in np.flatnonzero(~finite)}
     if score_kind == "cosine":
-        norms = np.linalg.norm(np.where(finite[:, None], vectors, 1.0), axis=1)
+        with np.errstate(over="ignore"):
+            norms = np.linalg.norm(np.where(finite[:, None], vectors, 1.0), axis=1)
+        # The engine makes a zero of what has no length in float32.
+        bad |= {int(n): "too long for float32" for n in np.flatnonzero(np.isinf(norms))}
         # Below this the engine does not normalise, and the cosine is wrong.
         bad |= {int(n): "all zero, so it has no cosine" for n in np.flatnonzero(norms < 1e-6)}
     return bad

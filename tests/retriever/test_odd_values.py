@@ -1,0 +1,78 @@
+"""Values that no one means to give: each is refused in a sentence, before anything is done."""
+
+import numpy as np
+import pytest
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import InputError, InputTypeError, StoreError
+from sbert_retriever.testing import HashEncoder
+
+
+@pytest.fixture
+def retriever():
+    with Retriever.open(":memory:", model=HashEncoder(dim=8)) as opened:
+        opened.index([Passage("a", "one"), Passage("b", "two")])
+        yield opened
+
+
+@pytest.mark.parametrize("value", [2**63, 10**30])
+def test_counts_beyond_64_bits_are_refused(retriever, value):
+    for options in ({"k": value}, {"ef": value}, {"expand": "neighbours", "window": value}):
+        with pytest.raises(InputError, match="more than any collection holds"):
+            retriever.search("one", **options)
+    with pytest.raises(InputError, match="limit is more than any collection holds"):
+        retriever.scroll(limit=value)
+    assert len(retriever.search("one", k=2**63 - 1)) == 2
+
+
+def test_a_threshold_beyond_float_is_refused(retriever):
+    with pytest.raises(InputError, match="score_threshold is too large"):
+        retriever.search("one", score_threshold=10**400)
+
+
+@pytest.mark.parametrize("number", [3e38, 1e300, 10**400])
+def test_a_vector_too_long_for_float32_is_refused(retriever, number):
+    """The engine would make a zero of it, and score every passage 0."""
+    with pytest.raises((InputError, InputTypeError), match="the query vector is"):
+        retriever.search_by_vector([number] * 8)
+
+
+def test_a_passage_whose_vector_is_too_long_is_reported():
+    class Long(HashEncoder):
+        def encode_passages(self, texts):
+            return super().encode_passages(texts) * np.float32(1e30)
+
+    with Retriever.open(":memory:", model=Long(dim=8)) as opened:
+        report = opened.index([Passage("a", "one")])
+        assert report.added == 0
+        assert report.failures[0].reason == "its vector is too long for float32"
+
+
+@pytest.mark.parametrize("location", ["a\0b", "x" * 5000, "~no-such-user-here/x"])
+def test_a_location_that_can_be_no_folder_is_refused(location):
+    with pytest.raises(StoreError, match="cannot be a folder here"):
+        Retriever.open(location, model=HashEncoder(dim=8))
+
+
+@pytest.mark.parametrize("location", ["http://", "https:///x", "http://[::1"])
+def test_a_url_without_a_server_is_refused_at_once(location):
+    """It cannot begin to answer, so nothing is waited for."""
+    with pytest.raises(InputError, match=r"names no server|is no URL"):
+        Retriever.open(location, model=HashEncoder(dim=8))
+
+
+@pytest.mark.parametrize("name", ["", "..", "\ud800", None, 3])
+def test_a_collection_name_is_text(name):
+    with pytest.raises((InputError, InputTypeError), match="collection name"):
+        Retriever.open(":memory:", model=HashEncoder(dim=8), collection_name=name)
+
+
+def test_an_encoder_is_given_and_not_its_class():
+    with pytest.raises(InputTypeError, match="model is the class HashEncoder"):
+        Retriever.open(":memory:", model=HashEncoder)
+
+
+@pytest.mark.parametrize("filterable", [{1: "keyword"}, [1], "lang"])
+def test_filterable_is_fields_and_kinds(filterable):
+    with pytest.raises(InputTypeError, match="expected fields and their kinds"):
+        Retriever.open(":memory:", model=HashEncoder(dim=8), filterable=filterable)
