@@ -22,7 +22,8 @@ ORDER: list[set[str]] = [
     {"lazy_encoder"},
     {"query"},
     {"retriever"},
-    {"doctor", "transfer"},
+    {"doctor", "transfer", "evaluation", "mining"},
+    {"tradeoff"},
     {"cli"},
     {"__main__"},
 ]
