@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     """A float32 array (n, dim), one row a text; no texts give (0, dim)."""
 
 ScoreKind: TypeAlias = Literal[
-    "cosine", "dot", "neg_l2", "neg_l1", "rrf", "dbsf", "bm25", "maxsim", "logit", "probability"
+    "cosine",
+    "dot",
+    "neg_l2",
+    "neg_l1",
+    "rrf",
+    "dbsf",
+    "bm25",
+    "maxsim",
+    "logit",
+    "probability",
+    "fused",
 ]
 """The scale of a score. Bigger is better on each; scores compare only within one kind."""
 
@@ -81,7 +91,7 @@ class Hit:
         first_score_kind: The scale of `first_score`.
         reranked: Whether a cross-encoder scored this passage.
         cut_short: Whether the time budget ended before this passage's turn.
-        fallback: Whether a stage failed and the one before it answered.
+        fallback: Why the stage before answered, where a stage failed or had no time; else None.
         truncated: Whether the pair was cut to fit the cross-encoder.
     """
 
@@ -92,7 +102,7 @@ class Hit:
     first_score_kind: ScoreKind | None = None
     reranked: bool = False
     cut_short: bool = False
-    fallback: bool = False
+    fallback: str | None = None
     truncated: bool = False
 
     @property
@@ -242,6 +252,40 @@ class Encoder(Protocol):
 
     def encode_passages(self, texts: Iterable[str]) -> Vectors:
         """Encode passages: float32 (n, dim)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerIdentity:
+    """What makes two scorers the same for a measurement. None means unknown.
+
+    Args:
+        name: As asked for: a packaged name, a hub id, a path; or a class for a foreign scorer.
+        score_kind: The scale of its scores.
+        label: The label that is scored.
+        max_length: Tokens of a pair that the model reads.
+        weights: Short hash of the weights.
+        precision: How the stored weights were kept, e.g. "float32", "dequantised int8".
+        dtype: The floating type it computes in.
+    """
+
+    name: str | None
+    score_kind: ScoreKind = "logit"
+    label: str | None = None
+    max_length: int | None = None
+    weights: str | None = None
+    precision: str | None = None
+    dtype: str | None = None
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Pairs to scores. `CrossEncoder` is one; so is any object of this shape.
+
+    Its attribute `score_kind`, where it has one, names the scale; without it that is "logit".
+    """
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> npt.NDArray[np.float32]:
+        """Score (query, passage) pairs: float32 (n,), bigger is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
