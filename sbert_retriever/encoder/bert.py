@@ -9,9 +9,10 @@ beforehand for oneDNN with bias, GELU and residual fused (27 ms a query), attent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -113,46 +114,57 @@ class BertBackbone:
             attention_mask: (batch, length) bool, True where a token counts; None where all do.
             type_ids: (batch, length) int64, which text of a pair a token is of; None is the first.
         """
-        x = self._embedded(input_ids, type_ids)
+        x = self._embedded(input_ids, torch.arange(input_ids.shape[1]), type_ids)
         for layer in self._layers:
-            x = self._through(layer, x, attention_mask)
+            x = self._after(layer, x, self._attend(layer.qkv(x), attention_mask))
         return x
 
-    def first_token(
-        self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None = None
+    def first_tokens(
+        self, input_ids: Tensor, type_ids: Tensor | None, lengths: Sequence[int]
     ) -> Tensor:
-        """The first token's hidden states (batch, width); arguments are those of a call.
+        """The hidden states (texts, width) of each text's first token, without any padding.
 
-        The last layer is computed for that token alone.
+        The texts lie one after the other; they part ways in the attention alone, which on a CPU
+        costs less than padding them to one length. The last layer is computed for the first tokens
+        only.
+
+        Args:
+            input_ids: (tokens,) int64, the token ids of all texts.
+            type_ids: (tokens,) int64; None is type 0 throughout.
+            lengths: Tokens of each text.
         """
-        x = self._embedded(input_ids, type_ids)
+        places = torch.cat([torch.arange(length) for length in lengths])
+        x = self._embedded(input_ids, places, type_ids)
         for layer in self._layers[:-1]:
-            x = self._through(layer, x, attention_mask)
-        return self._through(self._layers[-1], x, attention_mask, tokens=1)[:, 0]
+            x = self._after(layer, x, self._attend_apart(layer.qkv(x), lengths))
+        first = torch.tensor([0, *accumulate(lengths)][:-1], device=x.device)
+        last = self._layers[-1]
+        return self._after(last, x[first], self._attend_apart(last.qkv(x), lengths, tokens=1))
 
-    def _embedded(self, input_ids: Tensor, type_ids: Tensor | None) -> Tensor:
-        length = input_ids.shape[1]
-        if type_ids is None:
-            places = self._places[0, :length]
-        else:
-            places = self._places[type_ids, torch.arange(length, device=type_ids.device)]
-        return self._normed(F.embedding(input_ids, self._words) + places, self._norm)
+    def _embedded(self, input_ids: Tensor, places: Tensor, type_ids: Tensor | None) -> Tensor:
+        types = 0 if type_ids is None else type_ids
+        x = F.embedding(input_ids, self._words) + self._places[types, places.to(input_ids.device)]
+        return self._normed(x, self._norm)
 
-    def _through(
-        self, layer: BertLayer, x: Tensor, mask: Tensor | None, tokens: int | None = None
-    ) -> Tensor:
-        """One layer, for the first `tokens` of each text: (batch, tokens, width)."""
-        mixed = self._attend(layer.qkv(x), mask, tokens)
-        x = self._normed(x[:, :tokens] + layer.out(mixed), layer.norm1)
+    def _after(self, layer: BertLayer, x: Tensor, mixed: Tensor) -> Tensor:
+        """What a layer makes of (..., width) and of its attention."""
+        x = self._normed(x + layer.out(mixed), layer.norm1)
         return self._normed(x + layer.down(self._activation(layer.up(x))), layer.norm2)
 
-    def _attend(self, qkv: Tensor, mask: Tensor | None, tokens: int | None) -> Tensor:
-        """Attention of (batch, length, 3 * width): (batch, tokens, width)."""
+    def _attend(self, qkv: Tensor, mask: Tensor | None, tokens: int | None = None) -> Tensor:
+        """Attention of (batch, length, 3 * width), for the first tokens: (batch, tokens, width)."""
         batch, length, _ = qkv.shape
         q, k, v = qkv.view(batch, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
         spread = None if mask is None else mask[:, None, None, :]
         mixed = F.scaled_dot_product_attention(q[:, :, :tokens], k, v, attn_mask=spread)
         return mixed.transpose(1, 2).flatten(2)
+
+    def _attend_apart(
+        self, qkv: Tensor, lengths: Sequence[int], tokens: int | None = None
+    ) -> Tensor:
+        """Attention within each text of (all tokens, 3 * width)."""
+        texts = torch.split(qkv, list(lengths))
+        return torch.cat([self._attend(text[None], None, tokens)[0] for text in texts])
 
     def _normed(self, x: Tensor, norm: Norm) -> Tensor:
         return F.layer_norm(x, norm[0].shape, *norm, self._eps)

@@ -6,12 +6,14 @@ In bfloat16 a logit near 8 has steps of 1/32: the head alone would tie and swap 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sbert_retriever.encoder.batching import TokenBatch, TokenIds
 from sbert_retriever.encoder.bert import BertBackbone, TensorReader, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
 from sbert_retriever.encoder.weights import load_state
@@ -22,35 +24,41 @@ class Classifier(Protocol):
     """What turns the token ids of pairs into logits."""
 
     def __call__(
-        self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
-        """Logits (batch, labels) float32 of token ids (batch, length) int64.
+        """Logits (n, labels) float32.
 
         Args:
-            input_ids: Token ids, padded on the right.
-            attention_mask: (batch, length) bool, True where a token counts; None where all do.
-            type_ids: (batch, length) int64; None where all tokens are of type 0.
+            token_ids: One array a pair, longest first.
+            type_ids: As `token_ids`; None where all tokens are of type 0.
         """
 
 
 def load_classifier(
-    checkpoint: Checkpoint, *, labels: int, device: torch.device, dtype: torch.dtype
+    checkpoint: Checkpoint, *, labels: int, pad_id: int, device: torch.device, dtype: torch.dtype
 ) -> Classifier:
     """Read the weights of a checkpoint's transformer and of its classifier.
+
+    Args:
+        checkpoint: What to run.
+        labels: How many logits a pair is to get.
+        pad_id: The id that padding gets.
+        device: Where it runs.
+        dtype: In which floating type the body runs.
 
     Raises:
         ModelFormatError: They cannot be read, or hold no classifier of that many labels.
     """
     if runs_here(checkpoint.config):
         state = load_state(checkpoint.transformer)
-        model = BertClassifier(checkpoint.config, state, device=device, dtype=dtype)
+        model = BertClassifier(checkpoint.config, state, pad_id=pad_id, device=device, dtype=dtype)
         if model.labels != labels:
             raise ModelFormatError(
                 f"{checkpoint.transformer} has a classifier of {model.labels} labels, and its "
                 f"config.json speaks of {labels}: save the model again"
             )
         return model
-    return AutoClassifier(checkpoint, device=device, dtype=dtype)
+    return AutoClassifier(checkpoint, pad_id=pad_id, device=device, dtype=dtype)
 
 
 class BertClassifier:
@@ -59,6 +67,7 @@ class BertClassifier:
     Args:
         config: BERT's config.json.
         state: Its state dict.
+        pad_id: The id that padding gets.
         device: Where it runs.
         dtype: In which floating type the body runs.
 
@@ -71,9 +80,11 @@ class BertClassifier:
         config: Mapping[str, Any],
         state: Mapping[str, Tensor],
         *,
+        pad_id: int,
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
+        self._pad_id, self._device = pad_id, device
         self._backbone = BertBackbone(config, state, device=device, dtype=dtype)
         read = TensorReader(state, device=device, dtype=torch.float32)
         self._pooler = read.linear("pooler.dense")
@@ -85,11 +96,39 @@ class BertClassifier:
         return len(self._classifier.bias)
 
     def __call__(
-        self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
-        """Logits (batch, labels) float32."""
-        first = self._backbone.first_token(input_ids, attention_mask, type_ids)
-        return self._classifier(torch.tanh(self._pooler(first.float())))
+        """Logits (n, labels) float32."""
+        first = self._packed if self._device.type == "cpu" else self._padded
+        hidden = first(token_ids, type_ids).float()
+        return self._classifier(torch.tanh(self._pooler(hidden)))
+
+    def _packed(self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None) -> Tensor:
+        lengths = [len(ids) for ids in token_ids]
+        types = None if type_ids is None else _joined(type_ids)
+        return self._backbone.first_tokens(_joined(token_ids), types, lengths)
+
+    def _padded(self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None) -> Tensor:
+        ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
+        return self._backbone(ids, mask, types)[:, 0]
+
+
+def _joined(arrays: Sequence[TokenIds]) -> Tensor:
+    return torch.from_numpy(np.concatenate(arrays)).long()
+
+
+def _grid(
+    token_ids: Sequence[TokenIds],
+    type_ids: Sequence[TokenIds] | None,
+    pad_id: int,
+    device: torch.device,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Token ids, mask and type ids, each (batch, length)."""
+    rows = tuple(range(len(token_ids)))
+    ids, mask = TokenBatch(tuple(token_ids), rows).padded(pad_id, device=device)
+    if type_ids is None:
+        return ids, mask, None
+    return ids, mask, TokenBatch(tuple(type_ids), rows).padded(0, device=device)[0]
 
 
 class AutoClassifier:
@@ -97,6 +136,7 @@ class AutoClassifier:
 
     Args:
         checkpoint: Whose transformer to load.
+        pad_id: The id that padding gets.
         device: Where it runs.
         dtype: In which floating type the body runs.
 
@@ -104,21 +144,30 @@ class AutoClassifier:
         ModelFormatError: transformers cannot load it, or weights of it are missing.
     """
 
-    def __init__(self, checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        pad_id: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
         model = _load(checkpoint, dtype)
-        if model.config.pad_token_id is None:
-            model.config.pad_token_id = 0
+        # A decoder looks for its last token by this id.
+        model.config.pad_token_id = pad_id
         _run_head_in_float32(model)
+        self._pad_id, self._device = pad_id, device
         self._model = model.to(device).eval()
         self._typed = "token_type_ids" in inspect.signature(model.forward).parameters
 
     def __call__(
-        self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
-        """Logits (batch, labels) float32."""
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
-        types = {"token_type_ids": type_ids} if self._typed and type_ids is not None else {}
-        logits: Tensor = self._model(input_ids=input_ids, attention_mask=mask, **types).logits
+        """Logits (n, labels) float32."""
+        ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
+        seen = torch.ones_like(ids) if mask is None else mask.long()
+        typed = {"token_type_ids": types} if self._typed and types is not None else {}
+        logits: Tensor = self._model(input_ids=ids, attention_mask=seen, **typed).logits
         return logits.float()
 
 

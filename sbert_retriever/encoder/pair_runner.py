@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from sbert_retriever.encoder.batching import TokenBatch, token_batches
+from sbert_retriever.encoder.batching import token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint
 from sbert_retriever.encoder.classifier import Classifier, load_classifier
 from sbert_retriever.encoder.labels import Logits, Scoring
@@ -135,18 +134,12 @@ class PairRunner:
         )
         with torch.inference_mode():
             for batch in batches:
-                ids, mask = batch.padded(self._tokenizer.texts.pad_id, device=self.device)
-                types = self._types(tokens, rows, batch)
-                logits[list(batch.rows)] = model(ids, mask, types).cpu().numpy()
+                types = None
+                if tokens.type_ids is not None:
+                    types = [tokens.type_ids[rows[i]] for i in batch.rows]
+                logits[list(batch.rows)] = model(batch.token_ids, types).cpu().numpy()
                 advance(len(batch.rows))
         return logits
-
-    def _types(self, tokens: PairTokens, rows: Sequence[int], batch: TokenBatch) -> Tensor | None:
-        """Type ids (batch, length) int64; None where all are 0."""
-        if tokens.type_ids is None:
-            return None
-        of_rows = tuple(tokens.type_ids[rows[i]] for i in batch.rows)
-        return TokenBatch(of_rows, batch.rows).padded(0, device=self.device)[0]
 
     def _loaded(self) -> Classifier:
         """The model, read from disk by the first thread that asks."""
@@ -157,6 +150,7 @@ class PairRunner:
                     self._model = load_classifier(
                         self._checkpoint,
                         labels=len(self._scoring.labels),
+                        pad_id=self._tokenizer.texts.pad_id,
                         device=self.device,
                         dtype=self.dtype,
                     )
