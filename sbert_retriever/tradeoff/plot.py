@@ -30,7 +30,7 @@ _FRONT = "#888888"
 _PLACES = [
     (direction[0] * distance, direction[1] * distance)
     for distance in (7, 16, 28, 42, 58, 76)
-    for direction in ((1, 0.3), (1, -0.9), (-1, 0.3), (-1, -0.9), (0, 1), (0, -1.6))
+    for direction in ((1, 0.9), (1, -1.1), (-1, 0.9), (-1, -1.1), (0, 1.4), (0, -1.6))
 ]
 
 
