@@ -15,6 +15,7 @@ from sbert_retriever.rerank.fusion import (
     weighted_sum,
 )
 from sbert_retriever.rerank.options import Ended, RerankOptions, RerankResult
+from sbert_retriever.rerank.scoring import Prepared
 from sbert_retriever.types import Hit, RerankMode, ScoreKind
 
 
@@ -54,27 +55,48 @@ class Ordering:
         return best_first(self.scores(hits, second))
 
 
-def rescored(
-    hits: Sequence[Hit],
-    second: npt.NDArray[np.float32],
-    truncated: npt.NDArray[np.bool_],
-    ordering: Ordering,
-    min_score: float | None,
-) -> list[Hit]:
-    """The hits with their new scores, best first, without those below `min_score`.
+@dataclass(frozen=True)
+class SecondStage:
+    """What the scorer said.
 
     Args:
-        hits: In the first stage's order.
-        second: What the scorer gave them: (n,).
-        truncated: Which pairs were cut: (n,).
-        ordering: What the scores do.
-        min_score: Compared with `second`; None keeps all.
+        positions: Of the hits that it scored, in the first stage's order: (n,), ascending.
+        scores: (n,).
+        truncated: Which of the pairs were cut: (n,).
     """
-    scores = ordering.scores(hits, second)
+
+    positions: Sequence[int]
+    scores: npt.NDArray[np.float32]
+    truncated: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, turns: Sequence[int], scores: npt.NDArray[np.float32], pairs: Prepared
+    ) -> SecondStage:
+        """Scores (n,) in the order in which the hits had their turn, put in the hits' order."""
+        positions = sorted(turns[: len(scores)])
+        by_position = dict(zip(turns, scores.tolist(), strict=False))
+        ordered = np.array([by_position[position] for position in positions], dtype=np.float32)
+        return cls(positions, ordered, pairs.truncated[positions])
+
+
+def rescored(
+    head: Sequence[Hit], second: SecondStage, ordering: Ordering, min_score: float | None
+) -> list[Hit]:
+    """The hits that were scored, best first, without those below `min_score`.
+
+    Args:
+        head: The candidates, in the first stage's order.
+        second: What the scorer said.
+        ordering: What its scores do.
+        min_score: Compared with the scorer's scores; None keeps all.
+    """
+    hits = [head[position] for position in second.positions]
+    scores = ordering.scores(hits, second.scores)
     return [
-        _rescored(hits[i], float(scores[i]), ordering.score_kind, truncated=bool(truncated[i]))
-        for i in best_first(scores)
-        if min_score is None or second[i] >= min_score
+        _rescored(hits[i], float(scores[i]), ordering.score_kind, truncated=bool(cut))
+        for i, cut in ((i, second.truncated[i]) for i in best_first(scores))
+        if min_score is None or second.scores[i] >= min_score
     ]
 
 

@@ -25,9 +25,23 @@ from sbert_retriever.rerank.options import (
     checked_hits,
     checked_runs,
 )
-from sbert_retriever.rerank.outcome import Ordering, first_stage_order, left_over, rescored
-from sbert_retriever.rerank.pace import Pace
-from sbert_retriever.rerank.scoring import Floats, Pair, Prepared, measure, prepared, scored
+from sbert_retriever.rerank.outcome import (
+    Ordering,
+    SecondStage,
+    first_stage_order,
+    left_over,
+    rescored,
+)
+from sbert_retriever.rerank.pace import LOOK_AHEAD, Pace
+from sbert_retriever.rerank.scoring import (
+    Floats,
+    Pair,
+    Prepared,
+    guessed_lengths,
+    measure,
+    prepared,
+    scored,
+)
 from sbert_retriever.types import Hit, RerankMode, Scorer
 
 if TYPE_CHECKING:
@@ -254,33 +268,38 @@ class Reranker:
         self, query: str, hits: list[Hit], head: list[Hit], asked: RerankOptions, started: float
     ) -> Steps[RerankResult]:
         """Score batch by batch, then put in order."""
-        near = worth_scoring(head, asked)
-        pairs = [(query, hit.text) for hit in near]
+        deadline = None if asked.budget_ms is None else started + asked.budget_ms / 1e3
+        worth = worth_scoring(head, asked)
+        pairs = self._within_reach([(query, hit.text) for hit in worth], asked, deadline)
         ready: Any = yield work(_attempted, prepared, self.scorer, pairs, asked.pair_length)
         if isinstance(ready, _Failed):
             return self._fallen(hits, head, asked, ready)
-        pace = self._pace(ready, asked, started)
-        ordering = self._ordering(asked)
+        pace = Pace.over(ready.lengths, asked.early_stop, deadline, self.cost, self._clock)
         scores = np.empty(0, dtype=np.float32)
         settled = Settled(asked)
         while not settled.yet and (take := pace.take(len(scores))):
-            indexes = range(len(scores), len(scores) + take)
-            batch: Any = yield work(_attempted, self._score, ready, indexes)
+            turns = pace.turns[len(scores) : len(scores) + take]
+            batch: Any = yield work(_attempted, self._score, ready, turns)
             if isinstance(batch, _Failed):
                 return self._fallen(hits, head, asked, batch)
             scores = np.concatenate([scores, batch])
-            settled.see(ordering.order(near[: len(scores)], scores))
+            settled.see(self._ordering(asked).order(head[: len(scores)], scores))
         if not len(scores):
             reason = f"budget_ms={asked.budget_ms:g} is too short: {pace.least()}"
             return first_stage_order(hits, head, asked, reason, "no time")
-        ended = _ended(len(scores), len(near), len(head), settled=settled.yet)
-        return self._finished(hits, head, scores, ready.truncated, asked, ended)
+        ended = _ended(len(scores), len(worth), len(head), settled=settled.yet)
+        return self._finished(hits, head, SecondStage.of(pace.turns, scores, ready), asked, ended)
 
-    def _pace(self, pairs: Prepared, asked: RerankOptions, started: float) -> Pace:
-        stop = asked.early_stop
-        batch = stop.batch if stop is not None and stop.stable_batches is not None else None
-        deadline = None if asked.budget_ms is None else started + asked.budget_ms / 1e3
-        return Pace(pairs.lengths, batch, deadline, self.cost, self._clock)
+    def _within_reach(
+        self, pairs: list[Pair], asked: RerankOptions, deadline: float | None
+    ) -> list[Pair]:
+        """Twice the pairs that there is likely to be time for: tokenising all would cost some."""
+        if deadline is None:
+            return pairs
+        limit = asked.pair_length or getattr(self.scorer, "max_length", None)
+        guessed = np.minimum(guessed_lengths(pairs), limit or np.inf)
+        fitting = self.cost.fitting(guessed, deadline - self._clock())
+        return pairs[: max(LOOK_AHEAD, 2 * fitting)]
 
     def _ordering(self, asked: RerankOptions) -> Ordering:
         return Ordering(asked.mode, asked.weight, self._rrf_k, self.score_kind)
@@ -296,20 +315,23 @@ class Reranker:
         self,
         hits: list[Hit],
         head: list[Hit],
-        scores: Floats,
-        truncated: npt.NDArray[np.bool_],
+        second: SecondStage,
         asked: RerankOptions,
         ended: Ended,
     ) -> RerankResult:
         """The rescored hits in their order, then the others in theirs."""
-        done = len(scores)
-        found = rescored(
-            head[:done], scores, truncated[:done], self._ordering(asked), asked.min_score
-        )
+        found = rescored(head, second, self._ordering(asked), asked.min_score)
         if asked.min_score is None:
-            found += left_over(head[done:], cut_short=ended == "budget")
+            seen = set(second.positions)
+            left = [hit for position, hit in enumerate(head) if position not in seen]
+            found += left_over(left, cut_short=ended == "budget")
             found += left_over(hits[len(head) :], cut_short=False)
-        return RerankResult(hits=found[: asked.k], candidates=len(head), rescored=done, ended=ended)
+        return RerankResult(
+            hits=found[: asked.k],
+            candidates=len(head),
+            rescored=len(second.positions),
+            ended=ended,
+        )
 
     def _fallen(
         self, hits: list[Hit], head: list[Hit], asked: RerankOptions, failed: _Failed
@@ -343,7 +365,9 @@ class Reranker:
         cuts = np.cumsum([len(head) for head in heads])[:-1]
         parts = zip(runs, heads, *(np.split(column, cuts) for column in outcome), strict=True)
         return [
-            self._finished(hits, head, scores, truncated, asked, "all").hits
+            self._finished(
+                hits, head, SecondStage(range(len(head)), scores, truncated), asked, "all"
+            ).hits
             for (_, hits), head, scores, truncated in parts
         ]
 

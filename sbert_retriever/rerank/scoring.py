@@ -52,13 +52,18 @@ class PlainPairs:
 
     def __init__(self, scorer: Scorer, pairs: Sequence[Pair]) -> None:
         self._scorer, self._pairs = scorer, pairs
-        sizes = [4 + (len(query) + len(text)) // 4 for query, text in pairs]
-        self.lengths = np.array(sizes, dtype=np.int64)
+        self.lengths = guessed_lengths(pairs)
         self.truncated = np.zeros(len(pairs), dtype=bool)
 
     def score(self, indexes: Sequence[int]) -> Floats:
         """Scores of some of the pairs: (len(indexes),)."""
         return self._scorer.score([self._pairs[i] for i in indexes])
+
+
+def guessed_lengths(pairs: Sequence[Pair]) -> npt.NDArray[np.int64]:
+    """Tokens of each pair by its characters, four a token: int64 (n,)."""
+    sizes = [4 + (len(query) + len(text)) // 4 for query, text in pairs]
+    return np.array(sizes, dtype=np.int64)
 
 
 def prepared(scorer: Scorer, pairs: Sequence[Pair], max_length: int | None) -> Prepared:
