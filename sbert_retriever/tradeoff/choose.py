@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from sbert_retriever.errors import InputError
+from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.report import PointReport, TradeoffReport
+from sbert_retriever.types import Profile
 
 
 def choose(
@@ -25,13 +27,18 @@ def choose(
     Raises:
         InputError: Both or neither is given, one is no positive number, or no point fits; with the
             nearest that there is.
-
     """
     if (budget_ms is None) == (min_ndcg is None):
         raise InputError("say what to choose by: budget_ms or min_ndcg, one of them")
     if budget_ms is not None:
         return _within(report, _positive("budget_ms", budget_ms))
     return _at_least(report, _positive("min_ndcg", min_ndcg))
+
+
+def save_profile(retriever: Retriever, profile: Profile) -> None:
+    """Keep a point's settings with the collection, in the place of those before."""
+    store = retriever.store
+    store.connection.run(store.save_profile(profile))
 
 
 def _positive(name: str, value: float | None) -> float:
@@ -46,15 +53,14 @@ def choosable(report: TradeoffReport) -> list[PointReport]:
     return [
         p
         for p in report.points
-        if settable(p)
-        and (p.p50_ms <= baseline.p50_ms or p.gain is None or p.gain.low > 0)
+        if settable(p) and (p.p50_ms <= baseline.p50_ms or p.gain is None or p.gain.low > 0)
     ]
 
 
 def settable(report: PointReport) -> bool:
     """Whether a search can be told to take a point: the others are there to compare with."""
     point = report.point
-    return not (point.late or point.dimension or point.everything)
+    return not (point.late or point.profile.truncate_dim or point.everything)
 
 
 def _within(report: TradeoffReport, budget_ms: float) -> PointReport:

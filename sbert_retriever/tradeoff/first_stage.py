@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 _PAGE = 1000
 Hits = dict[str, list[Hit]]
 """{query id: its candidates, best first}."""
+Key = tuple[int, bool, int | None]
+"""What the first stage of a point depends on."""
+
+
+def first_stage_key(point: OperatingPoint) -> Key:
+    """Points of one key have the same candidates."""
+    return point.candidates, point.profile.exact, point.profile.ef
 
 
 class Candidates:
@@ -31,13 +38,13 @@ class Candidates:
     def __init__(self, retriever: Retriever, vectors: Mapping[str, Vectors]) -> None:
         self._retriever = retriever
         self._vectors = vectors
-        self._found: dict[tuple[int, bool, int | None], Hits] = {}
+        self._found: dict[Key, Hits] = {}
         # One copy of a text, however many queries find it.
         self._passages: dict[str, Passage] = {}
 
     def of(self, point: OperatingPoint) -> Hits:
         """The candidates of every query at a point."""
-        key = (point.candidates, point.exact, point.ef)
+        key = first_stage_key(point)
         if key not in self._found:
             self._found[key] = {
                 query: [self._slim(hit) for hit in searched(self._retriever, vector, point)]
@@ -52,7 +59,8 @@ class Candidates:
 
 def searched(retriever: Retriever, vector: Vectors, point: OperatingPoint) -> list[Hit]:
     """The first stage of one query, by its vector (dim,)."""
-    return retriever.search_by_vector(vector, point.candidates, exact=point.exact, ef=point.ef)
+    profile = point.profile
+    return retriever.search_by_vector(vector, point.candidates, exact=profile.exact, ef=profile.ef)
 
 
 @dataclass(frozen=True)

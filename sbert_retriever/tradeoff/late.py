@@ -26,12 +26,13 @@ class TokenEncoder(Protocol):
         """One float32 (tokens, width) a text, each row of length 1."""
 
 
-def by_maxsim(encoder: TokenEncoder, query: str, hits: Sequence[Hit]) -> list[Hit]:
-    """Candidates of one query by MaxSim; ties keep the first stage's order."""
-    if not hits:
+def by_maxsim(encoder: TokenEncoder, query: str, hits: Sequence[Hit], *, count: int) -> list[Hit]:
+    """The first `count` hits of a query by MaxSim, then the others; ties keep their order."""
+    head = hits[:count]
+    if not head:
         return []
     asked = encoder.encode_tokens([query], role="query")[0]
-    passages = encoder.encode_tokens([hit.text for hit in hits], role="passage")
+    passages = encoder.encode_tokens([hit.text for hit in head], role="passage")
     return _ordered(hits, maxsim_scores(asked, passages).tolist())
 
 
@@ -40,6 +41,7 @@ def all_by_maxsim(
     queries: Mapping[str, str],
     candidates: Mapping[str, Sequence[Hit]],
     *,
+    count: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, list[Hit]]:
     """Candidates of many queries by MaxSim, each passage encoded once, a few held at a time.
@@ -48,13 +50,14 @@ def all_by_maxsim(
         encoder: Gives the token vectors.
         queries: {query id: text}.
         candidates: {query id: its hits}.
+        count: How many of each are put in order; the others follow.
         on_progress: Told how many passages are done, of how many.
     """
     asked = dict(zip(queries, encoder.encode_tokens(queries.values(), role="query"), strict=True))
-    texts = {hit.id: hit.text for hits in candidates.values() for hit in hits}
+    texts = {hit.id: hit.text for hits in candidates.values() for hit in hits[:count]}
     wanted_by: dict[str, list[str]] = {}
     for query, hits in candidates.items():
-        for hit in hits:
+        for hit in hits[:count]:
             wanted_by.setdefault(hit.id, []).append(query)
     scores: dict[tuple[str, str], float] = {}
     ids = list(texts)
@@ -66,14 +69,15 @@ def all_by_maxsim(
                 scores[query, passage] = maxsim(asked[query], rows)
         on_progress(start + len(part), len(ids))
     return {
-        query: _ordered(hits, [scores[query, hit.id] for hit in hits])
+        query: _ordered(hits, [scores[query, hit.id] for hit in hits[:count]])
         for query, hits in candidates.items()
     }
 
 
 def _ordered(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+    """The first hits by their scores, then those that have none."""
     order = np.argsort(-np.array(scores), kind="stable")
-    return [
+    ranked = [
         replace(
             hits[n],
             score=float(scores[n]),
@@ -83,3 +87,4 @@ def _ordered(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
         )
         for n in order
     ]
+    return [*ranked, *hits[len(ranked) :]]

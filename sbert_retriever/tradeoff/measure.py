@@ -15,21 +15,25 @@ import numpy as np
 
 from sbert_retriever.errors import InputError
 from sbert_retriever.evaluation.read_ranking import Qrels
+from sbert_retriever.rerank import Reranker
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.efficiency import described
 from sbert_retriever.tradeoff.first_stage import (
     Candidates,
     Contents,
     CutVectors,
+    Hits,
+    Key,
+    first_stage_key,
     read_contents,
     searched,
 )
 from sbert_retriever.tradeoff.late import TokenEncoder, all_by_maxsim, by_maxsim
 from sbert_retriever.tradeoff.machine import machine
-from sbert_retriever.tradeoff.points import Grid, OperatingPoint, operating_points
+from sbert_retriever.tradeoff.points import Grid, Means, OperatingPoint, operating_points
+from sbert_retriever.tradeoff.points import point as point_of
 from sbert_retriever.tradeoff.records import Records, Setting, Timing, Truth
-from sbert_retriever.tradeoff.remembered import RememberedScorer
-from sbert_retriever.tradeoff.second_stage import reranked
+from sbert_retriever.tradeoff.second_stage import RememberedScorer, reranked, takes_lengths
 from sbert_retriever.tradeoff.timing import Asked, Clock, scaled, spread, timed
 from sbert_retriever.types import Hit, Scorer
 
@@ -128,6 +132,7 @@ class _Session:
         self._retriever = retriever
         self._queries = queries
         self._scorer = scorer
+        self._reranker = Reranker(scorer, on_failure="raise") if scorer is not None else None
         self._seed = seed
         self._on_progress = on_progress
         self._info = retriever.info()
@@ -137,7 +142,7 @@ class _Session:
         rows = self._encoder.encode_queries(list(queries.values()))
         self._vectors = dict(zip(queries, rows, strict=True))
         self._candidates = Candidates(retriever, self._vectors)
-        self._late: dict[int, dict[str, list[Hit]]] = {}
+        self._late: dict[tuple[Key, int], Hits] = {}
         self._timed: dict[str, str] = {}
         self._contents = Contents([], np.empty((0, 0), np.float32), [])
         self.answers: dict[str, dict[str, list[str]]] = {}
@@ -162,15 +167,15 @@ class _Session:
             notes.append(f"Its scores are {info.score_kind}: cut dimensions were not measured.")
         if not tokens:
             notes.append("The encoder gives no token vectors: no late interaction.")
-        return operating_points(
-            grid,
+        means = Means(
             dim=info.dim,
-            k=k,
             graph=graph,
             cosine=cosine,
             tokens=tokens,
             scorer=self._scorer is not None,
+            lengths=self._scorer is not None and takes_lengths(self._scorer),
         )
+        return operating_points(grid, means, k=k)
 
     def setting(self, k: int, truth: Truth, notes: Iterable[str]) -> Setting:
         """What was measured on."""
@@ -198,7 +203,7 @@ class _Session:
         """The bi-encoder at every width."""
         order = np.random.default_rng(self._seed).permutation(len(self._queries))
         self._timed = spread(self._queries, order.tolist(), count)
-        chosen = [p for p in points if not (p.dimension or p.late or p.needs_scorer)]
+        chosen = [p for p in points if _is_first_stage_alone(p)]
         for number, point in enumerate(chosen):
             self._on_progress("searching", number, len(chosen))
             self._answer(point, self._candidates.of(point))
@@ -206,7 +211,7 @@ class _Session:
 
     def cut_vectors(self, points: list[OperatingPoint], sampled_pairs: int) -> None:
         """Exact search over fewer dimensions; also draws what is needed later."""
-        chosen = [p for p in points if p.dimension]
+        chosen = [p for p in points if p.profile.truncate_dim]
         everything = any(p.everything for p in points)
         self.sampled_pairs = min(sampled_pairs, self._info.count) if everything else 0
         sample = self.sampled_pairs * len(self._timed)
@@ -217,7 +222,7 @@ class _Session:
             self._retriever, vectors=bool(chosen), sample=sample, seed=self._seed
         )
         for point in chosen:
-            cut = CutVectors(contents, point.dimension or 0)
+            cut = CutVectors(contents, point.profile.truncate_dim or 0)
             self.answers[point.name] = {
                 query: cut.search(vector, point.k) for query, vector in self._vectors.items()
             }
@@ -226,17 +231,18 @@ class _Session:
 
     def late_interaction(self, points: list[OperatingPoint]) -> None:
         """MaxSim over the candidates."""
-        for depth in dict.fromkeys(p.late for p in points if p.late):
-            point = next(p for p in points if p.late == depth)
-            self._late[depth] = all_by_maxsim(
-                self._token_encoder,
-                self._queries,
-                self._candidates.of(point),
-                on_progress=self._told("token vectors"),
-            )
+        for point in points:
+            if point.late and _late_key(point) not in self._late:
+                self._late[_late_key(point)] = all_by_maxsim(
+                    self._token_encoder,
+                    self._queries,
+                    self._candidates.of(point),
+                    count=point.late,
+                    on_progress=self._told("token vectors"),
+                )
         chosen = [p for p in points if p.late and not p.rerank]
         for point in chosen:
-            self._answer(point, self._late[point.late])
+            self._answer(point, self._late[_late_key(point)])
         self._time({p.name: self._asking(p) for p in chosen}, "timing late interaction")
 
     def cross_encoder(self, points: list[OperatingPoint]) -> None:
@@ -244,9 +250,9 @@ class _Session:
         chosen = [p for p in points if p.rerank]
         if self._scorer is None or not chosen:
             return
-        twins: dict[tuple[int, int], list[OperatingPoint]] = {}
+        twins: dict[OperatingPoint, list[OperatingPoint]] = {}
         for point in chosen:
-            twins.setdefault((point.late, point.rerank), []).append(point)
+            twins.setdefault(_without_mode(point), []).append(point)
         self._time(
             {same[0].name: self._asking(same[0]) for same in twins.values()},
             "timing the cross-encoder",
@@ -256,12 +262,18 @@ class _Session:
                 self.timings[other.name] = self.timings[first.name]
                 self.memory[other.name] = self.memory[first.name]
         known = RememberedScorer(self._scorer)
-        known.learn(self._all_pairs(chosen), on_progress=self._told("scoring pairs"))
+        for length in dict.fromkeys(p.profile.pair_length for p in chosen):
+            pairs = self._all_pairs([p for p in chosen if p.profile.pair_length == length])
+            known.learn(pairs, max_length=length, on_progress=self._told("scoring pairs"))
+        recalling = Reranker(known, on_failure="raise")
         for point in chosen:
             hits = self._before_rerank(point)
             self._answer(
                 point,
-                {q: reranked(known, self._queries[q], found, point) for q, found in hits.items()},
+                {
+                    query: reranked(recalling, self._queries[query], found, point).hits
+                    for query, found in hits.items()
+                },
             )
 
     def everything(self, points: list[OperatingPoint]) -> None:
@@ -278,7 +290,7 @@ class _Session:
             texts = [sample[(places[query] + n) % len(sample)] for n in range(size)]
             clock = Clock()
             scorer.score([(text, passage) for passage in texts])
-            return Timing(query, 0.0, 0.0, clock.lap())
+            return Timing(query, 0.0, 0.0, clock.lap(), size)
 
         self._time({point.name: ask}, "timing a sample of everything")
         factor = self._info.count / size
@@ -289,13 +301,13 @@ class _Session:
         if qrels is not None:
             return "qrels", {query: qrels[query] for query in self._queries}
         deepest = max(
-            (p for p in points if p.rerank and p.mode == "replace" and not p.late),
+            (p for p in points if p.in_full),
             key=lambda p: p.rerank,
             default=None,
         )
         if deepest is not None:
             return "rerank", {q: _graded(ids) for q, ids in self.answers[deepest.name].items()}
-        exact = OperatingPoint(name="exact", k=points[0].k, exact=True)
+        exact = point_of("exact", points[0].k, exact=True)
         found = self._candidates.of(exact)
         return "exact", {q: _graded([hit.id for hit in hits]) for q, hits in found.items()}
 
@@ -312,7 +324,7 @@ class _Session:
         }
 
     def _before_rerank(self, point: OperatingPoint) -> dict[str, list[Hit]]:
-        return self._late[point.late] if point.late else self._candidates.of(point)
+        return self._late[_late_key(point)] if point.late else self._candidates.of(point)
 
     def _all_pairs(self, points: list[OperatingPoint]) -> Iterable[tuple[str, str]]:
         for point in points:
@@ -338,11 +350,12 @@ class _Session:
             hits = searched(self._retriever, vector, point)
             found = clock.lap()
             if point.late:
-                hits = by_maxsim(self._token_encoder, text, hits)
-            if point.rerank and self._scorer is not None:
-                hits = reranked(self._scorer, text, hits, point)
+                hits = by_maxsim(self._token_encoder, text, hits, count=point.late)
+            pairs = 0
+            if point.rerank and self._reranker is not None:
+                pairs = reranked(self._reranker, text, hits, point).rescored
             again = clock.lap() if point.late or point.rerank else 0.0
-            return Timing(query, encoded, found, again)
+            return Timing(query, encoded, found, again, pairs)
 
         return ask
 
@@ -355,6 +368,25 @@ class _Session:
             return Timing(query, encoded, clock.lap())
 
         return ask
+
+
+def _is_first_stage_alone(point: OperatingPoint) -> bool:
+    return not (point.profile.truncate_dim or point.late or point.rerank or point.everything)
+
+
+def _late_key(point: OperatingPoint) -> tuple[Key, int]:
+    return first_stage_key(point), point.late
+
+
+def _without_mode(point: OperatingPoint) -> OperatingPoint:
+    """Points that are equal without their names and modes do the same work.
+
+    With an early stop they do not: when the first k settle depends on the mode.
+    """
+    profile = replace(point.profile, name="")
+    if profile.early_batches is None:
+        profile = replace(profile, rerank_mode="replace", fuse_weight=None)
+    return replace(point, profile=profile)
 
 
 def _graded(ids: list[str]) -> dict[str, int]:

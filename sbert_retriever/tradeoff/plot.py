@@ -82,10 +82,10 @@ def _new_figure() -> Figure:
 def _kind(report: PointReport) -> str:
     point = report.point
     if point.rerank:
-        return "cross-encoder, fused" if point.mode == "fuse" else "cross-encoder"
+        return "cross-encoder, fused" if point.fused else "cross-encoder"
     if point.late:
         return "late interaction"
-    return "fewer dimensions" if point.dimension else "bi-encoder"
+    return "fewer dimensions" if point.profile.truncate_dim else "bi-encoder"
 
 
 def _draw_front(axes: Axes, front: Sequence[PointReport], measure: str) -> None:

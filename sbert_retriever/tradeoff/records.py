@@ -17,6 +17,7 @@ from typing import Any, Literal
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.read_ranking import Qrels
 from sbert_retriever.tradeoff.points import OperatingPoint
+from sbert_retriever.types import Profile
 
 FORMAT = 1
 Truth = Literal["qrels", "rerank", "exact"]
@@ -31,12 +32,14 @@ class Timing:
         encode: The query through the bi-encoder.
         search: The first stage.
         rerank: Late interaction and cross-encoder.
+        pairs: How many passages the cross-encoder scored.
     """
 
     query: str
     encode: float
     search: float
     rerank: float = 0.0
+    pairs: int = 0
 
     @property
     def total(self) -> float:
@@ -202,7 +205,8 @@ class _Gathered:
 
     def _take_point(self, entry: dict[str, Any]) -> None:
         memory = entry.pop("memory_mb")
-        point = OperatingPoint(**entry)
+        profile = Profile(**entry.pop("profile"))
+        point = OperatingPoint(profile=profile, **entry)
         self._points.append(point)
         if memory is not None:
             self._memory[point.name] = memory

@@ -39,6 +39,7 @@ class PointReport:
         accuracy: {measure: mean over the queries}; empty where the times were extrapolated.
         gain: Of the first measure over the bi-encoder alone; None for that itself.
         latency_ms: {stage: (median, 95th percentile)} of one query asked alone.
+        pairs: How many passages a query the cross-encoder scored, on average.
         per_second: Queries a second, one after the other.
         memory_mb: Memory of the process while it was timed, models and Python included; None
             where it was not timed alone.
@@ -51,6 +52,7 @@ class PointReport:
     accuracy: Mapping[str, float]
     gain: PairedDifference | None
     latency_ms: Mapping[str, tuple[float, float]]
+    pairs: float
     per_second: float
     memory_mb: float | None
     vectors_mb: float
@@ -103,7 +105,9 @@ class TradeoffReport:
     @property
     def truth(self) -> str:
         """What accuracy means here, in words."""
-        deepest = max((p.point for p in self.points), key=lambda point: point.rerank)
+        deepest = max(
+            (p.point for p in self.points), key=lambda point: point.in_full * point.rerank
+        )
         return _TRUTHS[self.setting.truth].format(point=repr(deepest.name), k=self.setting.k)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -138,7 +142,16 @@ class TradeoffReport:
     def table(self) -> str:
         """For reading; the front is marked with *."""
         first = self.measures[0]
-        head = ["", "point", *self.measures, f"{first} gain (95 %)", *_TIME_HEADS, "q/s", "MB"]
+        head = [
+            "",
+            "point",
+            *self.measures,
+            f"{first} gain (95 %)",
+            *_TIME_HEADS,
+            "pairs",
+            "q/s",
+            "MB",
+        ]
         rows = [head, *(_cells(point, self.measures) for point in self.points)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
@@ -231,9 +244,10 @@ def _point_report(
         accuracy={name: float(np.mean(list(v.values()))) for name, v in (found or {}).items()},
         gain=_gain(records, found, values[BASELINE]) if point.name != BASELINE else None,
         latency_ms={stage: _percentiles(timings, stage) for stage in STAGES},
+        pairs=float(np.mean([timing.pairs for timing in timings])),
         per_second=1e3 / float(np.mean(totals)),
         memory_mb=records.memory_mb.get(point.name),
-        vectors_mb=setting.passages * (point.dimension or setting.dim) * 4 / 1e6,
+        vectors_mb=setting.passages * (point.profile.truncate_dim or setting.dim) * 4 / 1e6,
         on_front=False,
         extrapolated=point.everything,
     )
@@ -284,6 +298,7 @@ def _row(point: PointReport, measures: tuple[str, ...]) -> dict[str, Any]:
     for stage in STAGES:
         row[f"{stage}_p50_ms"], row[f"{stage}_p95_ms"] = point.latency_ms[stage]
     row |= {
+        "pairs": point.pairs,
         "queries_per_s": point.per_second,
         "memory_mb": point.memory_mb,
         "vectors_mb": point.vectors_mb,
@@ -300,6 +315,7 @@ def _cells(point: PointReport, measures: tuple[str, ...]) -> list[str]:
         *(f"{point.accuracy[m]:.4f}" if point.accuracy else "?" for m in measures),
         _gain_cell(point.gain),
         *(_time_cell(point.latency_ms[stage], mark) for stage in STAGES),
+        f"{mark}{point.pairs:,.0f}" if point.pairs else "",
         mark + _short(point.per_second),
         f"{point.memory_mb:,.0f}" if point.memory_mb is not None else "",
     ]

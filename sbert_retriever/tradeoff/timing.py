@@ -61,7 +61,8 @@ def _first(queries: Mapping[str, str]) -> tuple[str, str]:
 
 def scaled(timing: Timing, factor: float) -> Timing:
     """The same with its rerank time multiplied: what was timed on a sample, for all."""
-    return Timing(timing.query, timing.encode, timing.search, timing.rerank * factor)
+    pairs = round(timing.pairs * factor)
+    return Timing(timing.query, timing.encode, timing.search, timing.rerank * factor, pairs)
 
 
 def spread(queries: Mapping[str, str], order: Sequence[int], count: int) -> dict[str, str]:

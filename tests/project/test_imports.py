@@ -18,7 +18,7 @@ ORDER: list[set[str]] = [
     {"errors"},
     {"types"},
     {"encoder", "index"},
-    {"ingest", "testing"},
+    {"ingest", "rerank", "testing"},
     {"lazy_encoder"},
     {"query"},
     {"retriever"},

@@ -1,5 +1,7 @@
 """A whole measurement on a small collection, against answers worked out separately."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient
@@ -11,10 +13,11 @@ from sbert_retriever.testing import HashEncoder, mixed_vectors, tiny_bert
 from sbert_retriever.tradeoff.files import write_all
 from sbert_retriever.tradeoff.first_stage import Contents, CutVectors, read_contents
 from sbert_retriever.tradeoff.measure import measure_tradeoff
-from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, Grid, operating_points
+from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, Grid, Means, operating_points
 from sbert_retriever.tradeoff.report import recompute, summarise
+from sbert_retriever.types import Profile
 
-GRID = Grid(depths=(2, 4), dimensions=(16,), late=3, late_rerank=2)
+GRID = Grid(depths=(2, 4), dimensions=(16,), late=3, late_rerank=2, early_stops=(6,), profiles=())
 
 
 def names(records):
@@ -34,6 +37,7 @@ def test_every_point_is_measured_and_the_files_give_the_figures_again(
         "cross-encoder 2 fused",
         "cross-encoder 4",
         "cross-encoder 4 fused",
+        "cross-encoder 6, early stop",
         EVERYTHING,
     ]
     report = summarise(records)
@@ -75,7 +79,7 @@ def test_answers_are_those_of_the_stages_done_by_hand(collection, scorer, querie
 
 def test_each_pair_is_scored_once_for_all_depths_and_modes(collection, queries, scorer):
     """What is timed is scored each time; what is answered, once."""
-    grid = Grid(depths=(2, 4), late=0, everything=False, dimensions=())
+    grid = Grid(depths=(2, 4), late=0, early_stops=(), profiles=(), everything=False, dimensions=())
     measure_tradeoff(collection, queries, scorer=scorer, grid=grid, k=3, timed_queries=1)
     timed = 2 * (2 + 4)  # the warm-up and one query, at both depths
     assert len(scorer.pairs) == timed + 4 * len(queries)
@@ -108,7 +112,15 @@ def test_late_interaction_puts_the_candidates_in_the_order_of_maxsim(
             queries,
             qrels=qrels,
             scorer=scorer,
-            grid=Grid(depths=(), dimensions=(), late=4, late_rerank=2, everything=False),
+            grid=Grid(
+                depths=(),
+                dimensions=(),
+                late=4,
+                late_rerank=2,
+                early_stops=(),
+                profiles=(),
+                everything=False,
+            ),
             k=4,
             timed_queries=1,
         )
@@ -127,18 +139,47 @@ def test_late_interaction_puts_the_candidates_in_the_order_of_maxsim(
 
 
 def test_the_widths_of_the_walk_are_measured_where_there_is_a_graph():
-    points = operating_points(
-        Grid(), dim=384, k=10, graph=True, cosine=True, tokens=True, scorer=True
-    )
+    means = Means(dim=384, graph=True, cosine=True, tokens=True, scorer=True, lengths=True)
+    points = operating_points(Grid(), means, k=10)
     assert [p.name for p in points] == [
         BASELINE,
         *("ef 16", "ef 64", "ef 256", "exact"),
         *("192 dimensions", "96 dimensions", "48 dimensions", "MaxSim 100"),
         *(f"cross-encoder {n}{how}" for n in (5, 10, 20, 50, 100) for how in ("", " fused")),
+        "cross-encoder 100, early stop",
+        "cross-encoder 20, 128 tokens",
         "MaxSim 100, cross-encoder 20",
+        *("fast", "balanced", "accurate"),
         EVERYTHING,
     ]
-    assert [p.candidates for p in points if p.rerank and not p.late][::2] == [10, 10, 20, 50, 100]
+    fused = {p.name: (p.candidates, p.rerank) for p in points if p.fused}
+    assert fused == {
+        "cross-encoder 5 fused": (10, 5),
+        "cross-encoder 10 fused": (10, 10),
+        "cross-encoder 20 fused": (20, 20),
+        "cross-encoder 50 fused": (50, 50),
+        "cross-encoder 100 fused": (100, 100),
+        "balanced": (50, 20),
+        "accurate": (100, 100),
+    }
+
+
+@pytest.mark.parametrize(
+    ("lacking", "gone"),
+    [
+        ("graph", {"ef 16", "ef 64", "ef 256", "exact"}),
+        ("cosine", {"192 dimensions", "96 dimensions", "48 dimensions"}),
+        ("tokens", {"MaxSim 100", "MaxSim 100, cross-encoder 20"}),
+        ("lengths", {"cross-encoder 20, 128 tokens"}),
+    ],
+)
+def test_what_a_collection_lacks_is_not_measured(lacking, gone):
+    means = Means(dim=384, graph=True, cosine=True, tokens=True, scorer=True, lengths=True)
+    every = {p.name for p in operating_points(Grid(), means, k=10)}
+    left = operating_points(Grid(), replace(means, **{lacking: False}), k=10)
+    assert every - {p.name for p in left} == gone
+    alone = operating_points(Grid(), replace(means, scorer=False), k=10)
+    assert all("cross" not in p.name and not p.rerank for p in alone)
 
 
 def test_cut_vectors_are_searched_exactly_and_normalised_again():
@@ -212,3 +253,5 @@ def test_a_grid_says_what_is_wrong_with_it():
         Grid(depths=(0,))
     with pytest.raises(InputError, match="unknown"):
         Grid(modes=("swap",))
+    with pytest.raises(InputError, match="has a budget"):
+        Grid(profiles=(Profile(name="quick", budget_ms=50),))

@@ -10,7 +10,7 @@ import pytest
 
 from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.evaluation.bootstrap import paired_bootstrap
-from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, OperatingPoint
+from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, point
 from sbert_retriever.tradeoff.records import (
     Records,
     Setting,
@@ -41,11 +41,11 @@ def setting(truth="qrels", k=2):
 
 
 POINTS = (
-    OperatingPoint(name=BASELINE, k=2),
-    OperatingPoint(name="slow and worse", k=2, ef=500),
-    OperatingPoint(name="50 dimensions", k=2, exact=True, dimension=50),
-    OperatingPoint(name="cross-encoder 5", k=2, rerank=5),
-    OperatingPoint(name=EVERYTHING, k=2, everything=True),
+    point(BASELINE, 2),
+    point("slow and worse", 2, ef=500),
+    point("50 dimensions", 2, exact=True, truncate_dim=50),
+    point("cross-encoder 5", 2, rerank_depth=5),
+    point(EVERYTHING, 2, everything=True),
 )
 
 
@@ -65,7 +65,7 @@ def made(truth="qrels"):
             BASELINE: [Timing("q1", 1.0, 2.0), Timing("q2", 3.0, 4.0)],
             "slow and worse": [Timing("q1", 1.0, 9.0), Timing("q2", 3.0, 9.0)],
             "50 dimensions": [Timing("q1", 1.0, 1.0), Timing("q2", 1.0, 1.0)],
-            "cross-encoder 5": [Timing("q1", 1.0, 2.0, 97.0), Timing("q2", 1.0, 2.0, 197.0)],
+            "cross-encoder 5": [Timing("q1", 1.0, 2.0, 97.0, 5), Timing("q2", 1.0, 2.0, 197.0, 4)],
             EVERYTHING: [Timing("q1", 0.0, 0.0, 5e4), Timing("q2", 0.0, 0.0, 7e4)],
         },
         memory_mb={BASELINE: 700.0},
@@ -103,6 +103,7 @@ def test_times_and_memory_by_hand():
     assert report["50 dimensions"].vectors_mb == 0.2
     assert report["cross-encoder 5"].p50_ms == 150.0
     assert report["cross-encoder 5"].memory_mb is None
+    assert (report["cross-encoder 5"].pairs, base.pairs) == (4.5, 0)
 
 
 def test_the_front_is_fastest_first_and_leaves_out_what_is_beaten():
@@ -165,7 +166,7 @@ def test_json_and_csv_hold_the_same_figures():
         assert row["nDCG@2"] == ("" if entry["nDCG@2"] is None else str(entry["nDCG@2"]))
     assert whole["front"] == ["50 dimensions", BASELINE, "cross-encoder 5"]
     assert whole["setting"]["passages"] == 1000
-    assert whole["points"][3]["settings"]["rerank"] == 5
+    assert whole["points"][3]["settings"]["profile"]["rerank_depth"] == 5
 
 
 def test_an_unknown_point_names_those_that_are():
