@@ -6,9 +6,12 @@ Stdlib only; numpy is imported for type checking alone, so that
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from sbert_retriever.errors import InputError, InputTypeError
 
@@ -20,12 +23,23 @@ if TYPE_CHECKING:
     """A float32 array (n, dim), one row a text; no texts give (0, dim)."""
 
 ScoreKind: TypeAlias = Literal[
-    "cosine", "dot", "neg_l2", "neg_l1", "rrf", "dbsf", "bm25", "maxsim", "logit", "probability"
+    "cosine",
+    "dot",
+    "neg_l2",
+    "neg_l1",
+    "rrf",
+    "dbsf",
+    "bm25",
+    "maxsim",
+    "logit",
+    "probability",
+    "fused",
 ]
 """The scale of a score. Bigger is better on each; scores compare only within one kind."""
 
 Role: TypeAlias = Literal["query", "passage"]
 OnTruncate: TypeAlias = Literal["warn", "error", "ignore"]
+RerankMode: TypeAlias = Literal["replace", "fuse"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +95,7 @@ class Hit:
         first_score_kind: The scale of `first_score`.
         reranked: Whether a cross-encoder scored this passage.
         cut_short: Whether the time budget ended before this passage's turn.
-        fallback: Whether a stage failed and the one before it answered.
+        fallback: Why the stage before answered, where a stage failed or had no time; else None.
         truncated: Whether the pair was cut to fit the cross-encoder.
     """
 
@@ -92,7 +106,7 @@ class Hit:
     first_score_kind: ScoreKind | None = None
     reranked: bool = False
     cut_short: bool = False
-    fallback: bool = False
+    fallback: str | None = None
     truncated: bool = False
 
     @property
@@ -247,6 +261,40 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScorerIdentity:
+    """What makes two scorers the same for a measurement. None means unknown.
+
+    Args:
+        name: As asked for: a packaged name, a hub id, a path; or a class for a foreign scorer.
+        score_kind: The scale of its scores.
+        label: The label that is scored.
+        max_length: Tokens of a pair that the model reads.
+        weights: Short hash of the weights.
+        precision: How the stored weights were kept, e.g. "float32", "dequantised int8".
+        dtype: The floating type it computes in.
+    """
+
+    name: str | None
+    score_kind: ScoreKind = "logit"
+    label: str | None = None
+    max_length: int | None = None
+    weights: str | None = None
+    precision: str | None = None
+    dtype: str | None = None
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Pairs to scores. `CrossEncoder` is one; so is any object of this shape.
+
+    Its attribute `score_kind`, where it has one, names the scale; without it that is "logit".
+    """
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> npt.NDArray[np.float32]:
+        """Score (query, passage) pairs: float32 (n,), bigger is better."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetrieverInfo:
     """What is known of an open collection.
 
@@ -273,3 +321,131 @@ class RetrieverInfo:
     model: str | None
     identity: ModelIdentity | None
     filterable: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """An operating point: how a query is answered, from fast to accurate. None is unset.
+
+    Args:
+        name: As tables and plots write it.
+        candidates: Hits that the first stage finds.
+        rerank_depth: How many of them the cross-encoder may score; 0 none, None all of them.
+        rerank_mode: Whether its order replaces the first stage's or is fused with it.
+        fuse_weight: Its share in a weighted sum; None fuses ranks.
+        pair_length: Tokens of a pair that it reads; None is its own limit.
+        budget_ms: Milliseconds for a query; as many candidates as fit are scored.
+        late: How many candidates late interaction puts in order before it; 0 none.
+        early_margin: Candidates whose score lies more than this below the k-th's are not scored.
+        early_batches: Stop when the first k stayed the same over so many batches.
+        exact: Whether the first stage compares with every vector.
+        ef: Width of its walk through the graph; None is the engine's own.
+        truncate_dim: Dimensions of the vectors that are used; None is all.
+
+    Raises:
+        InputError: A value is out of range.
+        InputTypeError: A value has the wrong type.
+
+    Examples:
+        >>> print(Profile.named("fast"))
+        fast: candidates=20, rerank_depth=0, rerank_mode='replace'
+    """
+
+    name: str = "custom"
+    candidates: int = 50
+    rerank_depth: int | None = None
+    rerank_mode: RerankMode = "replace"
+    fuse_weight: float | None = None
+    pair_length: int | None = None
+    budget_ms: float | None = None
+    late: int = 0
+    early_margin: float | None = None
+    early_batches: int | None = None
+    exact: bool = False
+    ef: int | None = None
+    truncate_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        _expect(self.name, str, "Profile.name")
+        _expect(self.exact, bool, "Profile.exact")
+        _in_range("candidates", self.candidates, least=1)
+        _in_range("late", self.late, least=0)
+        for name, least in _PROFILE_WHOLE.items():
+            if getattr(self, name) is not None:
+                _in_range(name, getattr(self, name), least=least)
+        for name, most in _PROFILE_NUMBERS.items():
+            if getattr(self, name) is not None:
+                _in_range(name, getattr(self, name), least=0, most=most, whole=False)
+        if self.rerank_mode not in get_args(RerankMode):
+            raise InputError(
+                f"Profile.rerank_mode is {self.rerank_mode!r}, expected 'replace' or 'fuse'"
+            )
+        if self.fuse_weight is not None and self.rerank_mode == "replace":
+            raise InputError("Profile.fuse_weight is set and rerank_mode is 'replace': use 'fuse'")
+
+    def __str__(self) -> str:
+        shown = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if f.name in _PROFILE_SHOWN or getattr(self, f.name) != f.default
+        ]
+        return f"{self.name}: {', '.join(x for x in shown if not x.startswith('name='))}"
+
+    @classmethod
+    def named(cls, name: str) -> Profile:
+        """One of the points that come with the package: "fast", "balanced", "accurate".
+
+        Raises:
+            InputError: There is none of that name.
+        """
+        if name not in _PROFILES:
+            raise InputError(f"no profile {name!r}, expected one of {', '.join(_PROFILES)}")
+        return cls(name=name, **_PROFILES[name])
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        text = json.dumps(asdict(self), indent=2)
+        Path(path).write_text(f"{text}\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Read it from JSON; a field that is absent has its default.
+
+        Raises:
+            InputError: The file cannot be read, or holds something else.
+            InputTypeError: A value has the wrong type.
+        """
+        try:
+            value = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as a profile: {error}") from error
+        known = {f.name for f in fields(cls)}
+        if not isinstance(value, dict) or set(value) - known:
+            wrong = sorted(set(value) - known) if isinstance(value, dict) else type(value).__name__
+            raise InputError(f"{path} holds {wrong}, expected a JSON object of {sorted(known)}")
+        return cls(**value)
+
+
+_PROFILES: dict[str, dict[str, Any]] = {
+    "fast": {"candidates": 20, "rerank_depth": 0},
+    "balanced": {"candidates": 50, "rerank_depth": 20, "rerank_mode": "fuse"},
+    "accurate": {"candidates": 100, "rerank_depth": 100, "rerank_mode": "fuse", "exact": True},
+}
+_PROFILE_SHOWN = ("candidates", "rerank_depth", "rerank_mode")
+_PROFILE_WHOLE = {"rerank_depth": 0, "pair_length": 16, "early_batches": 1, "ef": 1} | {
+    "truncate_dim": 1
+}
+_PROFILE_NUMBERS = {"fuse_weight": 1.0, "budget_ms": math.inf, "early_margin": math.inf}
+
+
+def _in_range(
+    name: str, value: object, *, least: float, most: float = math.inf, whole: bool = True
+) -> None:
+    kinds = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise InputTypeError(
+            f"Profile.{name} is {value!r}, expected a {'whole ' if whole else ''}number"
+        )
+    if not (math.isfinite(value) and least <= value <= most):
+        limit = "or more" if most == math.inf else f"to {most:g}"
+        raise InputError(f"Profile.{name} is {value}, expected {least:g} {limit}")

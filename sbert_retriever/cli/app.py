@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from sbert_retriever import __version__
-from sbert_retriever.cli import collection, diagnosis, indexing, searching, transfer
+from sbert_retriever.cli import (
+    collection,
+    diagnosis,
+    efficiency,
+    indexing,
+    searching,
+    tradeoff,
+    transfer,
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -25,6 +33,8 @@ app.command("delete")(collection.delete)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 app.command("rebuild")(transfer.rebuild)
+app.command("tradeoff")(tradeoff.tradeoff)
+app.command("paper-efficiency")(efficiency.paper_efficiency)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,9 +9,10 @@ beforehand for oneDNN with bias, GELU and residual fused (27 ms a query), attent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -91,39 +92,79 @@ class BertBackbone:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        read = _Reader(state, device=device, dtype=dtype)
+        read = TensorReader(state, device=device, dtype=dtype)
         self._words = read("embeddings.word_embeddings.weight")
         positions = read.exact("embeddings.position_embeddings.weight")
         types = read.exact("embeddings.token_type_embeddings.weight")
-        # Summed in float32 and rounded once; a bi-encoder's text is all of type 0.
-        self._places = (positions + types[0]).to(dtype)
+        # Summed in float32 and rounded once: (types, positions, width).
+        self._places = (types[:, None] + positions).to(dtype)
         self._norm = read.norm("embeddings.LayerNorm")
         self._layers = [_layer(read, i) for i in range(int(config["num_hidden_layers"]))]
         self._heads = int(config["num_attention_heads"])
         self._eps = float(config.get("layer_norm_eps", 1e-12))
         self._activation = ACTIVATIONS[config.get("hidden_act", "gelu")]
 
-    def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def __call__(
+        self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None = None
+    ) -> Tensor:
         """Hidden states (batch, length, width) of token ids (batch, length) int64.
 
         Args:
             input_ids: Token ids, padded on the right.
             attention_mask: (batch, length) bool, True where a token counts; None where all do.
+            type_ids: (batch, length) int64, which text of a pair a token is of; None is the first.
         """
-        x = F.embedding(input_ids, self._words) + self._places[: input_ids.shape[1]]
-        x = self._normed(x, self._norm)
-        mask = None if attention_mask is None else attention_mask[:, None, None, :]
+        x = self._embedded(input_ids, torch.arange(input_ids.shape[1]), type_ids)
         for layer in self._layers:
-            x = self._normed(x + layer.out(self._attend(layer.qkv(x), mask)), layer.norm1)
-            x = self._normed(x + layer.down(self._activation(layer.up(x))), layer.norm2)
+            x = self._after(layer, x, self._attend(layer.qkv(x), attention_mask))
         return x
 
-    def _attend(self, qkv: Tensor, mask: Tensor | None) -> Tensor:
-        """Attention of (batch, length, 3 * width): (batch, length, width)."""
+    def first_tokens(
+        self, input_ids: Tensor, type_ids: Tensor | None, lengths: Sequence[int]
+    ) -> Tensor:
+        """The hidden states (texts, width) of each text's first token, without any padding.
+
+        The texts lie one after the other; they part ways in the attention alone, which on a CPU
+        costs less than padding them to one length. The last layer is computed for the first tokens
+        only.
+
+        Args:
+            input_ids: (tokens,) int64, the token ids of all texts.
+            type_ids: (tokens,) int64; None is type 0 throughout.
+            lengths: Tokens of each text.
+        """
+        places = torch.cat([torch.arange(length) for length in lengths])
+        x = self._embedded(input_ids, places, type_ids)
+        for layer in self._layers[:-1]:
+            x = self._after(layer, x, self._attend_apart(layer.qkv(x), lengths))
+        first = torch.tensor([0, *accumulate(lengths)][:-1], device=x.device)
+        last = self._layers[-1]
+        return self._after(last, x[first], self._attend_apart(last.qkv(x), lengths, tokens=1))
+
+    def _embedded(self, input_ids: Tensor, places: Tensor, type_ids: Tensor | None) -> Tensor:
+        types = 0 if type_ids is None else type_ids
+        x = F.embedding(input_ids, self._words) + self._places[types, places.to(input_ids.device)]
+        return self._normed(x, self._norm)
+
+    def _after(self, layer: BertLayer, x: Tensor, mixed: Tensor) -> Tensor:
+        """What a layer makes of (..., width) and of its attention."""
+        x = self._normed(x + layer.out(mixed), layer.norm1)
+        return self._normed(x + layer.down(self._activation(layer.up(x))), layer.norm2)
+
+    def _attend(self, qkv: Tensor, mask: Tensor | None, tokens: int | None = None) -> Tensor:
+        """Attention of (batch, length, 3 * width), for the first tokens: (batch, tokens, width)."""
         batch, length, _ = qkv.shape
         q, k, v = qkv.view(batch, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return mixed.transpose(1, 2).reshape(batch, length, -1)
+        spread = None if mask is None else mask[:, None, None, :]
+        mixed = F.scaled_dot_product_attention(q[:, :, :tokens], k, v, attn_mask=spread)
+        return mixed.transpose(1, 2).flatten(2)
+
+    def _attend_apart(
+        self, qkv: Tensor, lengths: Sequence[int], tokens: int | None = None
+    ) -> Tensor:
+        """Attention within each text of (all tokens, 3 * width)."""
+        texts = torch.split(qkv, list(lengths))
+        return torch.cat([self._attend(text[None], None, tokens)[0] for text in texts])
 
     def _normed(self, x: Tensor, norm: Norm) -> Tensor:
         return F.layer_norm(x, norm[0].shape, *norm, self._eps)
@@ -139,7 +180,7 @@ def runs_here(config: Mapping[str, Any]) -> bool:
     )
 
 
-def _layer(read: _Reader, number: int) -> BertLayer:
+def _layer(read: TensorReader, number: int) -> BertLayer:
     at = f"encoder.layer.{number}."
     return BertLayer(
         qkv=read.linear(*(f"{at}attention.self.{part}" for part in ("query", "key", "value"))),
@@ -151,8 +192,14 @@ def _layer(read: _Reader, number: int) -> BertLayer:
     )
 
 
-class _Reader:
-    """Tensors by name, whatever prefix the checkpoint puts before them."""
+class TensorReader:
+    """Tensors by name, whatever prefix the checkpoint puts before them.
+
+    Args:
+        state: A state dict.
+        device: Where the tensors go.
+        dtype: In which floating type.
+    """
 
     def __init__(
         self, state: Mapping[str, Tensor], *, device: torch.device, dtype: torch.dtype
@@ -169,6 +216,7 @@ class _Reader:
         return self._state[name].to(self._device, torch.float32)
 
     def __call__(self, name: str) -> Tensor:
+        """A tensor in the reader's floating type."""
         return self.exact(name).to(self._dtype)
 
     def linear(self, *names: str) -> Linear:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
 from sbert_retriever.encoder.backbone import Backbone, load_backbone
-from sbert_retriever.encoder.batching import token_batches
+from sbert_retriever.encoder.batching import TokenBatch, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.head import Head, load_head
+from sbert_retriever.encoder.kinds import refuse_cross_encoder
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.progress import progress_bar
@@ -163,6 +165,8 @@ class BiEncoder:
             max_length=max_length, truncate_dim=truncate_dim, pooling=pooling, normalize=normalize
         )
         checkpoint = adjusted(read_checkpoint(found.folder, found.packaged), wanted)
+        if pooling is None:
+            refuse_cross_encoder(checkpoint, found.name)
         return cls(
             checkpoint,
             name=found.name,
@@ -269,6 +273,28 @@ class BiEncoder:
         parts = list(self._parts(checked(texts), role, show_progress=show_progress))
         return _joined(parts, self.dim)
 
+    def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
+        """Encode texts to one vector a token, for late interaction. Never warns of truncation.
+
+        The transformer's last hidden states, set to length 1: before pooling, Dense layers and
+        `truncate_dim`. Special tokens have theirs; the prompt's where pooling counts them.
+
+        Returns:
+            For each text float32 (tokens, width), at most `max_length` tokens.
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+            ModelError: A vector is not finite; the message names its position.
+        """
+        found: list[Vectors] = []
+        for window in windows(checked(texts)):
+            tokens = self._tokens(window, role, refuse_long=False)
+            vectors = self._encode_tokens(tokens, role)
+            sums = np.stack([each.sum(axis=0) for each in vectors])
+            _check_finite(sums, window, start=len(found), dtype=self.dtype)
+            found.extend(vectors)
+        return found
+
     def token_offsets(self, texts: Iterable[str]) -> list[list[tuple[int, int]]]:
         """Character spans (start, end) of each text's tokens; needs no weights.
 
@@ -344,16 +370,32 @@ class BiEncoder:
         backbone, head = self._loaded()
         skipped = self._skipped_tokens(role)
         vectors = np.empty((len(tokens.ids), self.dim), dtype=np.float32)
-        batches = token_batches(
-            tokens.ids, max_tokens=self._batch_tokens, full_tokens=self._full_tokens
-        )
         with torch.inference_mode():
-            for batch in batches:
+            for batch in self._batches(tokens):
                 ids, mask = batch.padded(self._tokenizer.pad_id, device=self._device)
                 pooled = head(backbone(ids, mask), _without_prompt(ids, mask, skipped))
                 vectors[list(batch.rows)] = pooled.cpu().numpy()
                 advance(len(batch.rows))
         return vectors
+
+    def _encode_tokens(self, tokens: Tokens, role: Role) -> list[Vectors]:
+        """Token vectors (tokens, width) of each text of one window."""
+        backbone, _ = self._loaded()
+        skipped = self._skipped_tokens(role)
+        found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(tokens.ids)
+        with torch.inference_mode():
+            for batch in self._batches(tokens):
+                hidden = backbone(*batch.padded(self._tokenizer.pad_id, device=self._device))
+                states = F.normalize(hidden.float(), dim=2).cpu().numpy()
+                for row, ids, text in zip(batch.rows, batch.token_ids, states, strict=True):
+                    # A copy, so that the padded batch is let go.
+                    found[row] = text[skipped : len(ids)].copy()
+        return found
+
+    def _batches(self, tokens: Tokens) -> Iterator[TokenBatch]:
+        return token_batches(
+            tokens.ids, max_tokens=self._batch_tokens, full_tokens=self._full_tokens
+        )
 
     def _loaded(self) -> tuple[Backbone, Head]:
         """The model, read from disk by the first thread that asks."""

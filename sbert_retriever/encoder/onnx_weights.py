@@ -126,9 +126,10 @@ def _config_of(state: Mapping[str, Tensor], path: Path) -> dict[str, Any]:
     except KeyError as error:
         raise ModelFormatError(f"{path} is not a BERT model: it has no {error}") from error
     layers = sum(name.endswith(".intermediate.dense.weight") for name in state)
+    labels = len(state.get("classifier.weight", ()))
     return {
         "model_type": "bert",
-        "architectures": ["BertForSequenceClassification" if prefix else "BertModel"],
+        "architectures": ["BertForSequenceClassification" if labels else "BertModel"],
         "vocab_size": vocab,
         "hidden_size": hidden,
         "num_hidden_layers": layers,
@@ -139,4 +140,5 @@ def _config_of(state: Mapping[str, Tensor], path: Path) -> dict[str, Any]:
         "layer_norm_eps": 1e-12,
         "hidden_act": "gelu",
         "pad_token_id": 0,
+        **({"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}} if labels else {}),
     }

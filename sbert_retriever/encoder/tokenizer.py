@@ -76,6 +76,22 @@ class TextTokenizer:
             for encoding in self._run(self._chosen(self._tokenizer.encode_batch, part), part)
         ]
 
+    def pieces(self, texts: Sequence[str]) -> list[TokenIds]:
+        """Token ids of each text, without special tokens or truncation.
+
+        Raises:
+            InputError: A text holds a lone surrogate, which is no character.
+        """
+        return [
+            np.array(encoding.ids, dtype=np.int32)
+            for part in _portions(texts)
+            for encoding in self._run(self._fast(part), part)
+        ]
+
+    def example_pair(self) -> Encoding:
+        """The tokens of some pair of texts, special ones included."""
+        return self._tokenizer.encode("a", "b")
+
     def prompt_length(self, prompt: str) -> int:
         """Tokens that a prompt takes at a text's start, with the special ones before it."""
         return len(self._tokenizer.encode(prompt).ids) - self._after if prompt else 0
@@ -87,8 +103,10 @@ class TextTokenizer:
         return ids[: self.max_length - self._after] + ids[len(ids) - self._after :]
 
     def _encode(self, texts: list[str]) -> list[Encoding]:
-        encode = self._chosen(self._tokenizer.encode_batch_fast, texts)
-        return self._run(encode, texts, special=True)
+        return self._run(self._fast(texts), texts, special=True)
+
+    def _fast(self, texts: list[str]) -> Callable[..., list[Encoding]]:
+        return self._chosen(self._tokenizer.encode_batch_fast, texts)
 
     def _chosen(
         self, encode: Callable[..., list[Encoding]], texts: list[str]

@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sbert_retriever.errors import ContractError
-from sbert_retriever.types import ModelIdentity
+from sbert_retriever.types import ModelIdentity, Profile
 
 FORMAT_VERSION = 1
 METADATA_KEY = "sbert_retriever"
+# Beside the contract and not in it: versions that know no profile read the contract as before.
+PROFILE_KEY = "sbert_retriever_profile"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,3 +85,26 @@ class Contract:
             f"({sides}). Open it without a model to use its own, or build it anew from its own "
             "texts with `sbert-retriever rebuild`"
         )
+
+
+def profile_to_metadata(profile: Profile) -> dict[str, Any]:
+    """A search profile as collection metadata."""
+    return {PROFILE_KEY: asdict(profile)}
+
+
+def profile_from_metadata(metadata: Mapping[str, Any] | None) -> Profile | None:
+    """Read it back; None where none was saved.
+
+    Raises:
+        ContractError: It has settings that this version does not know, or is damaged.
+    """
+    raw = (metadata or {}).get(PROFILE_KEY)
+    if raw is None:
+        return None
+    try:
+        return Profile(**raw)
+    except (TypeError, ValueError) as error:
+        raise ContractError(
+            f"the collection's saved profile cannot be used ({error}): save one anew with "
+            "`sbert-retriever tradeoff`, or upgrade sbert-retriever"
+        ) from error

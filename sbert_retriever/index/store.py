@@ -24,7 +24,11 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, request_slices
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.contract import (
+    Contract,
+    profile_from_metadata,
+    profile_to_metadata,
+)
 from sbert_retriever.index.filters import is_match_all
 from sbert_retriever.index.payload_indexes import payload_indexes
 from sbert_retriever.index.points import (
@@ -41,7 +45,7 @@ from sbert_retriever.index.points import (
     to_passage,
 )
 from sbert_retriever.index.steps import Steps, call
-from sbert_retriever.types import Failure, Hit, Passage, ScoreKind
+from sbert_retriever.types import Failure, Hit, Passage, Profile, ScoreKind
 
 # As many as `sync` compares at once.
 _PAGE = 1024
@@ -151,6 +155,15 @@ class PassageStore:
             contract=Contract.from_metadata(info.config.metadata),
             filterable={k: str(v.data_type) for k, v in (info.payload_schema or {}).items()},
         )
+
+    def save_profile(self, profile: Profile) -> Steps[None]:
+        """Keep search settings with the collection, in the place of those before."""
+        yield self._call("update_collection", metadata=profile_to_metadata(profile))
+
+    def profile(self) -> Steps[Profile | None]:
+        """The search settings kept with the collection; None where none were saved."""
+        info = yield self._call("get_collection")
+        return profile_from_metadata(info.config.metadata)
 
     def settle(self, *, bulk: bool = False) -> Steps[None]:
         """Put on disk what was written; after bulk writes, build the index too."""

@@ -1,0 +1,212 @@
+"""Token ids of pairs to logits. The head runs in float32 whatever the body runs in.
+
+In bfloat16 a logit near 8 has steps of 1/32: the head alone would tie and swap results.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sbert_retriever.encoder.batching import TokenBatch, TokenIds
+from sbert_retriever.encoder.bert import BertBackbone, TensorReader, runs_here
+from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.weights import load_state
+from sbert_retriever.errors import ModelFormatError
+
+
+class Classifier(Protocol):
+    """What turns the token ids of pairs into logits."""
+
+    def __call__(
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
+    ) -> Tensor:
+        """Logits (n, labels) float32.
+
+        Args:
+            token_ids: One array a pair, longest first.
+            type_ids: As `token_ids`; None where all tokens are of type 0.
+        """
+
+
+def load_classifier(
+    checkpoint: Checkpoint, *, labels: int, pad_id: int, device: torch.device, dtype: torch.dtype
+) -> Classifier:
+    """Read the weights of a checkpoint's transformer and of its classifier.
+
+    Args:
+        checkpoint: What to run.
+        labels: How many logits a pair is to get.
+        pad_id: The id that padding gets.
+        device: Where it runs.
+        dtype: In which floating type the body runs.
+
+    Raises:
+        ModelFormatError: They cannot be read, or hold no classifier of that many labels.
+    """
+    if runs_here(checkpoint.config):
+        state = load_state(checkpoint.transformer)
+        model = BertClassifier(checkpoint.config, state, pad_id=pad_id, device=device, dtype=dtype)
+        if model.labels != labels:
+            raise ModelFormatError(
+                f"{checkpoint.transformer} has a classifier of {model.labels} labels, and its "
+                f"config.json speaks of {labels}: save the model again"
+            )
+        return model
+    return AutoClassifier(checkpoint, pad_id=pad_id, device=device, dtype=dtype)
+
+
+class BertClassifier:
+    """As transformers' BertForSequenceClassification.
+
+    Args:
+        config: BERT's config.json.
+        state: Its state dict.
+        pad_id: The id that padding gets.
+        device: Where it runs.
+        dtype: In which floating type the body runs.
+
+    Raises:
+        ModelFormatError: A tensor is missing or has another shape than the config says.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        state: Mapping[str, Tensor],
+        *,
+        pad_id: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self._pad_id, self._device = pad_id, device
+        self._backbone = BertBackbone(config, state, device=device, dtype=dtype)
+        read = TensorReader(state, device=device, dtype=torch.float32)
+        self._pooler = read.linear("pooler.dense")
+        self._classifier = read.linear("classifier")
+
+    @property
+    def labels(self) -> int:
+        """How many logits a pair gets."""
+        return len(self._classifier.bias)
+
+    def __call__(
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
+    ) -> Tensor:
+        """Logits (n, labels) float32."""
+        first = self._packed if self._device.type == "cpu" else self._padded
+        hidden = first(token_ids, type_ids).float()
+        return self._classifier(torch.tanh(self._pooler(hidden)))
+
+    def _packed(self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None) -> Tensor:
+        lengths = [len(ids) for ids in token_ids]
+        types = None if type_ids is None else _joined(type_ids)
+        return self._backbone.first_tokens(_joined(token_ids), types, lengths)
+
+    def _padded(self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None) -> Tensor:
+        ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
+        return self._backbone(ids, mask, types)[:, 0]
+
+
+def _joined(arrays: Sequence[TokenIds]) -> Tensor:
+    return torch.from_numpy(np.concatenate(arrays)).long()
+
+
+def _grid(
+    token_ids: Sequence[TokenIds],
+    type_ids: Sequence[TokenIds] | None,
+    pad_id: int,
+    device: torch.device,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Token ids, mask and type ids, each (batch, length)."""
+    rows = tuple(range(len(token_ids)))
+    ids, mask = TokenBatch(tuple(token_ids), rows).padded(pad_id, device=device)
+    if type_ids is None:
+        return ids, mask, None
+    return ids, mask, TokenBatch(tuple(type_ids), rows).padded(0, device=device)[0]
+
+
+class AutoClassifier:
+    """Any architecture that transformers knows.
+
+    Args:
+        checkpoint: Whose transformer to load.
+        pad_id: The id that padding gets.
+        device: Where it runs.
+        dtype: In which floating type the body runs.
+
+    Raises:
+        ModelFormatError: transformers cannot load it, or weights of it are missing.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        pad_id: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        model = _load(checkpoint, dtype)
+        # A decoder looks for its last token by this id.
+        model.config.pad_token_id = pad_id
+        _run_head_in_float32(model)
+        self._pad_id, self._device = pad_id, device
+        self._model = model.to(device).eval()
+        self._typed = "token_type_ids" in inspect.signature(model.forward).parameters
+
+    def __call__(
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
+    ) -> Tensor:
+        """Logits (n, labels) float32."""
+        ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
+        seen = torch.ones_like(ids) if mask is None else mask.long()
+        typed = {"token_type_ids": types} if self._typed and types is not None else {}
+        logits: Tensor = self._model(input_ids=ids, attention_mask=seen, **typed).logits
+        return logits.float()
+
+
+def _load(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    folder = checkpoint.transformer
+    try:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            dtype=dtype,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelFormatError(f"transformers cannot load {folder}: {reason}") from error
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"])[:3])
+        raise ModelFormatError(
+            f"the weights in {folder} hold no {missing}, which a sequence classifier has: train "
+            "it as a cross-encoder first"
+        )
+    return model
+
+
+def _run_head_in_float32(model: nn.Module) -> None:
+    """Put what comes after the body, and a pooler inside it, in float32."""
+    body = getattr(model, str(model.base_model_prefix), None)
+    heads = [module for module in model.children() if module is not body]
+    pooler = getattr(body, "pooler", None)
+    for head in (*heads, pooler):
+        if isinstance(head, nn.Module):
+            head.float().register_forward_pre_hook(_in_float32)
+
+
+def _in_float32(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    del module
+    return tuple(
+        x.float() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs
+    )

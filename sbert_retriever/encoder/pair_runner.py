@@ -1,0 +1,190 @@
+"""Pairs through the tokenizer and the model, batch by batch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sbert_retriever.encoder.batching import token_batches
+from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.classifier import Classifier, load_classifier
+from sbert_retriever.encoder.labels import Logits, Scoring
+from sbert_retriever.encoder.pairs import Pair, PairTokenizer, PairTokens, pair_template
+from sbert_retriever.encoder.process import settle
+from sbert_retriever.encoder.tokenizer import load_tokenizer
+from sbert_retriever.errors import InputError, ModelError
+
+# Tokens in a batch and tokens from which a batch ends where the length changes, by device.
+_BATCH_TOKENS = {"cpu": (1024, 512), "cuda": (65536, 32768), "mps": (16384, 8192)}
+
+
+def _silent(count: int) -> None:
+    del count
+
+
+class PairRunner:
+    """What a cross-encoder computes with. Many threads may use it; weights are read once.
+
+    Args:
+        checkpoint: What to run.
+        device: Where it runs.
+        dtype: In which floating type the body runs.
+        scoring: From logits to scores.
+        windowed: Whether a passage that does not fit is read in windows.
+        batch_tokens: Tokens in a batch, padding included; None suits the device.
+
+    Raises:
+        ModelFormatError: There is no tokenizer.
+        InputError: `batch_tokens` is below 1.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        scoring: Scoring,
+        windowed: bool,
+        batch_tokens: int | None,
+    ) -> None:
+        self.device, self.dtype = device, dtype
+        self._checkpoint = checkpoint
+        self._scoring = scoring
+        default_tokens, self._full_tokens = _BATCH_TOKENS[device.type]
+        self._batch_tokens = default_tokens if batch_tokens is None else batch_tokens
+        if self._batch_tokens < 1:
+            raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
+        texts = load_tokenizer(
+            checkpoint.transformer,
+            checkpoint.config,
+            max_length=checkpoint.max_length,
+            lowercase=checkpoint.lowercase,
+        )
+        template = pair_template(texts.example_pair())
+        self._tokenizer = PairTokenizer(texts, template, windowed=windowed)
+        self._lock = threading.Lock()
+        self._model: Classifier | None = None
+
+    def tokens(self, pairs: Sequence[Pair], max_length: int | None = None) -> PairTokens:
+        """Token ids of pairs, cut to the model's length and to `max_length`.
+
+        Raises:
+            InputError: The length leaves no room for two texts, or a text is no text.
+        """
+        lengths = [x for x in (max_length, self._checkpoint.max_length) if x is not None]
+        limit = min(lengths, default=None)
+        specials = self._tokenizer.template.specials
+        if limit is not None and limit < specials + 2:
+            raise InputError(
+                f"max_length={limit} leaves no room for two texts beside the {specials} special "
+                "tokens of a pair: give more"
+            )
+        return self._tokenizer.encode(pairs, max_length=limit)
+
+    def scores(self, tokens: PairTokens, indexes: Sequence[int]) -> Logits:
+        """Scores (len(indexes),) of some pairs."""
+        return self._scoring(self.logits(tokens, indexes))
+
+    def logits(
+        self,
+        tokens: PairTokens,
+        indexes: Sequence[int],
+        *,
+        start: int = 0,
+        advance: Callable[[int], None] = _silent,
+    ) -> Logits:
+        """Logits (len(indexes), labels) of some pairs.
+
+        Args:
+            tokens: Pairs.
+            indexes: Which of them.
+            start: The number of the first pair, for messages.
+            advance: Told how many rows are done.
+
+        Raises:
+            ModelError: A logit is not finite.
+        """
+        rows = tokens.rows_of(indexes)
+        logits = self._forward(tokens, rows, advance)
+        pairs = tokens.pairs[rows]
+        self._check_finite(logits, pairs + start)
+        return logits if len(rows) == len(indexes) else self._best(logits, pairs)
+
+    def _best(self, logits: Logits, pairs: npt.NDArray[np.int64]) -> Logits:
+        """Of the windows of each pair, the logits of the one that scores best."""
+        starts = np.flatnonzero(np.diff(pairs, prepend=-1))
+        scores = np.split(self._scoring(logits), starts[1:])
+        return logits[[start + int(s.argmax()) for start, s in zip(starts, scores, strict=True)]]
+
+    def _forward(
+        self, tokens: PairTokens, rows: Sequence[int], advance: Callable[[int], None]
+    ) -> Logits:
+        """Logits (len(rows), labels) of some rows of token ids."""
+        model = self._loaded()
+        logits = np.empty((len(rows), len(self._scoring.labels)), dtype=np.float32)
+        batches = token_batches(
+            [tokens.ids[row] for row in rows],
+            max_tokens=self._batch_tokens,
+            full_tokens=self._full_tokens,
+        )
+        with torch.inference_mode():
+            for batch in batches:
+                types = None
+                if tokens.type_ids is not None:
+                    types = [tokens.type_ids[rows[i]] for i in batch.rows]
+                logits[list(batch.rows)] = model(batch.token_ids, types).cpu().numpy()
+                advance(len(batch.rows))
+        return logits
+
+    def _loaded(self) -> Classifier:
+        """The model, read from disk by the first thread that asks."""
+        settle(self.device)
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    self._model = load_classifier(
+                        self._checkpoint,
+                        labels=len(self._scoring.labels),
+                        pad_id=self._tokenizer.texts.pad_id,
+                        device=self.device,
+                        dtype=self.dtype,
+                    )
+        return self._model
+
+    def _check_finite(self, logits: Logits, pairs: npt.NDArray[np.int64]) -> None:
+        bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+        if len(bad):
+            dtype = str(self.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"the score of pairs[{pairs[bad[0]]}] is not finite, and {len(bad) - 1} more: the "
+                f"model overflows in {dtype} or its weights are damaged; try dtype='float32'"
+            )
+
+
+class PreparedPairs:
+    """Pairs that are tokenised, so that their cost is known before they are scored.
+
+    Args:
+        runner: What scores them.
+        tokens: Their token ids.
+    """
+
+    def __init__(self, runner: PairRunner, tokens: PairTokens) -> None:
+        self._runner, self._tokens = runner, tokens
+        self.lengths = tokens.lengths
+        """Tokens that the model reads of each pair: int64 (n,)."""
+        self.truncated = tokens.truncated
+        """Which pairs were cut to fit: bool (n,)."""
+
+    def score(self, indexes: Sequence[int]) -> Logits:
+        """Scores of some of the pairs: float32 (len(indexes),).
+
+        Raises:
+            ModelError: A score is not finite.
+        """
+        return self._runner.scores(self._tokens, indexes)

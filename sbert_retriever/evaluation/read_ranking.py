@@ -1,0 +1,303 @@
+"""Test collections from files: BEIR folders, TREC qrels and runs, JSON lines.
+
+An error names the file and the line. Nothing is guessed from a line that does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from sbert_retriever.errors import ReadError
+from sbert_retriever.types import Passage
+
+Queries: TypeAlias = dict[str, str]
+"""{query id: its text}, in the order of the file."""
+Qrels: TypeAlias = dict[str, dict[str, int]]
+"""{query id: {passage id: grade}}; a grade above 0 is relevant."""
+Run: TypeAlias = dict[str, dict[str, float]]
+"""{query id: {passage id: score}}; bigger is better."""
+
+T = TypeVar("T", int, float)
+
+_ID_KEYS = ("_id", "id", "query_id", "query-id", "qid")
+_PASSAGE_KEYS = ("passage_id", "corpus-id", "corpus_id", "doc_id", "docid")
+_TEXT_KEYS = ("text", "query")
+_GRADE_KEYS = ("score", "grade", "relevance")
+
+
+@dataclass(frozen=True)
+class BeirFolder:
+    """A test collection in BEIR's shape.
+
+    Args:
+        corpus: The file of the passages, read by `read_corpus`.
+        queries: All queries of the file, judged or not.
+        qrels: The judgements of one split.
+    """
+
+    corpus: Path
+    queries: Queries
+    qrels: Qrels
+
+    @property
+    def judged(self) -> Queries:
+        """The queries that the split judges."""
+        return {i: text for i, text in self.queries.items() if i in self.qrels}
+
+
+def read_beir(folder: str | PathLike[str], *, split: str = "test") -> BeirFolder:
+    """Read corpus.jsonl, queries.jsonl and qrels/<split>.tsv of a folder.
+
+    The qrels may also lie in the folder itself, as <split>.tsv.
+
+    Raises:
+        ReadError: A file is missing or a line of it does not fit.
+    """
+    place = Path(folder)
+    corpus = place / "corpus.jsonl"
+    if not corpus.is_file():
+        raise ReadError(f"{corpus} is not there: a BEIR folder has it")
+    qrels = read_qrels(beir_qrels(place, split=split))
+    return BeirFolder(corpus, read_queries(place / "queries.jsonl"), qrels)
+
+
+def beir_qrels(folder: str | PathLike[str], *, split: str = "test") -> Path:
+    """The file of a split's judgements.
+
+    Raises:
+        ReadError: It is not there; with the splits that are.
+    """
+    place = Path(folder)
+    for path in (place / "qrels" / f"{split}.tsv", place / f"{split}.tsv"):
+        if path.is_file():
+            return path
+    there = sorted(path.stem for path in (place / "qrels").glob("*.tsv"))
+    known = f"; there are: {', '.join(there)}" if there else ""
+    raise ReadError(f"{place} has no qrels/{split}.tsv{known}")
+
+
+def read_corpus(path: str | PathLike[str]) -> Iterator[Passage]:
+    """The passages of a BEIR corpus.jsonl, one at a time; the text is title and text.
+
+    Raises:
+        ReadError: A line has no id or no text.
+    """
+    for number, record in _json_lines(Path(path)):
+        where = _where(path, number)
+        passage_id = _text_of(record, ("_id", "id"), where)
+        text = _text_of(record, ("text",), where)
+        title = record.get("title") or ""
+        yield Passage(passage_id, f"{title} {text}".strip(), record.get("metadata") or {})
+
+
+def read_queries(path: str | PathLike[str]) -> Queries:
+    """Queries: JSON lines with an id and a text, or lines of id, tab, text.
+
+    Args:
+        path: A file; JSON lines where its name ends in .jsonl or .json. Or a BEIR folder.
+
+    Raises:
+        ReadError: A line does not fit, or an id comes twice.
+    """
+    place = Path(path)
+    if place.is_dir():
+        place = place / "queries.jsonl"
+    queries: Queries = {}
+    for number, query_id, text in _queries_of(place):
+        if query_id in queries:
+            raise ReadError(f"{_where(place, number)}: query {query_id!r} is there twice")
+        queries[query_id] = text
+    if not queries:
+        raise ReadError(f"{place} holds no query")
+    return queries
+
+
+def _queries_of(path: Path) -> Iterator[tuple[int, str, str]]:
+    if _is_json(path):
+        for number, record in _json_lines(path):
+            where = _where(path, number)
+            yield number, _text_of(record, _ID_KEYS, where), _text_of(record, _TEXT_KEYS, where)
+        return
+    for number, line in _lines(path):
+        query_id, tab, text = line.partition("\t")
+        if not (tab and query_id.strip() and text.strip()):
+            raise ReadError(f"{_where(path, number)}: expected an id, a tab and a query")
+        yield number, query_id.strip(), text.strip()
+
+
+def read_qrels(path: str | PathLike[str]) -> Qrels:
+    """Judgements, in one of three shapes, known by the first line.
+
+    BEIR: three fields (query, passage, grade) parted by tabs, with a header or without. TREC: four
+    fields (query, iteration, passage, grade) parted by white space. JSON lines: objects with
+    query_id, passage_id and score.
+
+    Args:
+        path: A file, or a BEIR folder, of which the test split is read.
+
+    Raises:
+        ReadError: A line does not fit, or judges a pair again with another grade.
+    """
+    place = Path(path)
+    if place.is_dir():
+        place = beir_qrels(place)
+    qrels: Qrels = {}
+    for number, query_id, passage_id, grade in _judgements_of(place):
+        known = qrels.setdefault(query_id, {}).setdefault(passage_id, grade)
+        if known != grade:
+            raise ReadError(
+                f"{_where(place, number)}: passage {passage_id!r} of query {query_id!r} has grade "
+                f"{grade}, and {known} before"
+            )
+    if not qrels:
+        raise ReadError(f"{place} holds no judgement")
+    return qrels
+
+
+def _judgements_of(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    if _is_json(path):
+        yield from _json_judgements(path)
+        return
+    width = 0
+    for number, line in _lines(path):
+        fields = line.split("\t") if "\t" in line else line.split()
+        width = width or len(fields)
+        if width not in (3, 4) or len(fields) != width:
+            raise ReadError(
+                f"{_where(path, number)}: {len(fields)} fields, expected {_shape(width)}"
+            )
+        if number == 1 and _is_header(fields[-1]):
+            continue
+        grade = _number(int, fields[-1], "grade", _where(path, number))
+        yield number, fields[0].strip(), fields[-2].strip(), grade
+
+
+def _shape(width: int) -> str:
+    if width in (3, 4):
+        return f"{width} as in the first line"
+    return "3 (query, passage, grade) or 4 (query, iteration, passage, grade)"
+
+
+def _is_header(grade: str) -> bool:
+    return not grade.strip().lstrip("+-").replace(".", "", 1).isdigit()
+
+
+def _json_judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    for number, record in _json_lines(path):
+        where = _where(path, number)
+        query_id = _text_of(record, ("query_id", "query-id", "qid"), where)
+        passage_id = _text_of(record, _PASSAGE_KEYS, where)
+        grade = next((record[key] for key in _GRADE_KEYS if key in record), 1)
+        yield number, query_id, passage_id, _number(int, grade, "grade", where)
+
+
+def read_run(path: str | PathLike[str]) -> Run:
+    """A TREC run: query, Q0, passage, rank, score, tag, parted by white space.
+
+    The score decides; the rank is not read.
+
+    Raises:
+        ReadError: A line does not fit, or answers a query with a passage twice.
+    """
+    place = Path(path)
+    run: Run = {}
+    for number, line in _lines(place):
+        fields = line.split()
+        if len(fields) not in (5, 6):
+            raise ReadError(
+                f"{_where(place, number)}: {len(fields)} fields, expected query, Q0, passage, "
+                "rank, score, tag"
+            )
+        found = run.setdefault(fields[0], {})
+        if fields[2] in found:
+            raise ReadError(
+                f"{_where(place, number)}: passage {fields[2]!r} answers query {fields[0]!r} twice"
+            )
+        found[fields[2]] = _number(float, fields[4], "score", _where(place, number))
+    return run
+
+
+def write_run(
+    path: str | PathLike[str], rankings: Mapping[str, list[str]], *, tag: str = "sbert-retriever"
+) -> None:
+    """Write rankings {query id: passage ids, best first} as a TREC run; scores count down.
+
+    Raises:
+        ReadError: An id holds white space, which parts the fields of that format.
+    """
+    lines = []
+    for query_id, ids in rankings.items():
+        for rank, passage_id in enumerate(ids, 1):
+            if len(f"{query_id} {passage_id}".split()) != 2:
+                raise ReadError(
+                    f"the ids {query_id[:80]!r} and {passage_id[:80]!r} are not two words, and a "
+                    "TREC run parts its fields by white space: write JSON instead"
+                )
+            lines.append(f"{query_id} Q0 {passage_id} {rank} {len(ids) - rank + 1} {tag}\n")
+    Path(path).write_text("".join(lines), encoding="utf-8")
+
+
+# Lines ------------------------------------------------------------------------------------
+
+
+def _where(path: str | PathLike[str], number: int) -> str:
+    return f"{path}, line {number}"
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix.lower() in {".jsonl", ".json", ".ndjson"}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""Non-empty lines with their numbers; only "\n" ends one, as ids may hold odd characters."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                if stripped := line.rstrip("\r\n"):
+                    yield number, stripped
+    except OSError as error:
+        raise ReadError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, line in _lines(path):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ReadError(f"{_where(path, number)}: not JSON ({error})") from error
+        if not isinstance(record, dict):
+            raise ReadError(f"{_where(path, number)}: {type(record).__name__}, expected an object")
+        yield number, record
+
+
+def _text_of(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> str:
+    """The first of these keys' values, a non-empty str or a whole number written as one."""
+    for key in keys:
+        value = record.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if isinstance(value, str) and value.strip():
+            return value
+    raise ReadError(
+        f"{where}: no {keys[0]!r} that holds text; the keys are: {', '.join(map(repr, record))}"
+    )
+
+
+def _number(kind: Callable[[Any], T], value: object, name: str, where: str) -> T:
+    """A finite number of a kind; "1.0" is a whole one, and 1.5 is not."""
+    try:
+        number = float(value)  # type: ignore[arg-type]  # what does not fit is refused below
+        if math.isfinite(number) and kind(number) == number:
+            return kind(number)
+    except (TypeError, ValueError):
+        pass
+    whole = "a whole number" if kind is int else "a number"
+    raise ReadError(f"{where}: the {name} is {value!r}, expected {whole}")

@@ -1,0 +1,1 @@
+"""What accuracy costs in time, measured on the user's own texts and machine."""

@@ -1,0 +1,124 @@
+"""The commands that measure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sbert_retriever import Retriever
+from sbert_retriever.tradeoff.report import recompute
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def queries(tmp_path: Path, write_jsonl: Any) -> Path:
+    lines = [{"_id": "1", "text": "cat in house"}, {"_id": "2", "text": "dog with people"}]
+    return write_jsonl(tmp_path / "queries.jsonl", lines)
+
+
+@pytest.fixture
+def qrels(tmp_path: Path) -> Path:
+    path = tmp_path / "qrels.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\n1\ta\t1\n2\tb\t1\n", encoding="utf-8")
+    return path
+
+
+def measure(run: Run, location: Path, queries: Path, output: Path, *more: str | Path) -> Any:
+    return run(
+        "tradeoff", location, "--queries", queries, "-o", output, "--reranker", "none",
+        "--late", "2", "--timed", "1", *more,
+    )  # fmt: skip
+
+
+def test_a_table_and_files_whose_figures_come_again(
+    run: Run, animals: Path, queries: Path, qrels: Path, tmp_path: Path
+) -> None:
+    outcome = measure(run, animals, queries, tmp_path / "out", "--qrels", qrels)
+    assert outcome.code == 0, outcome.err
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {
+        *(".jsonl", ".json", ".csv", ".png", ".svg")
+    }
+    report = recompute(tmp_path / "out" / "tradeoff.jsonl")
+    assert outcome.out == f"{report.table()}\n"
+    assert [p.point.name for p in report.points][:2] == ["bi-encoder", "16 dimensions"]
+    written = json.loads((tmp_path / "out" / "tradeoff.json").read_text(encoding="utf-8"))
+    again = run("tradeoff", animals, "--from", tmp_path / "out" / "tradeoff.jsonl", "--json")
+    assert again.json == written
+
+
+def test_the_point_chosen_is_kept_with_the_collection(
+    run: Run, animals: Path, queries: Path, qrels: Path, tmp_path: Path
+) -> None:
+    measure(run, animals, queries, tmp_path / "out", "--qrels", qrels, "--no-plot")
+    file = tmp_path / "out" / "tradeoff.jsonl"
+    outcome = run("tradeoff", animals, "--from", file, "--budget-ms", "100000")
+    assert outcome.code == 0, outcome.err
+    assert "saved as the profile of this collection: " in outcome.err
+    with Retriever.open(animals) as retriever:
+        store = retriever.store
+        profile = store.connection.run(store.profile())
+    assert profile is not None
+    assert f"collection: {profile} (nDCG@10" in outcome.err
+    missed = run("tradeoff", animals, "--from", file, "--min-ndcg", "2")
+    assert missed.code == 2
+    assert "no point reaches nDCG@10 2" in missed.err
+
+
+def test_without_judgements_it_says_what_it_shows(
+    run: Run, animals: Path, queries: Path, tmp_path: Path
+) -> None:
+    outcome = measure(run, animals, queries, tmp_path / "out", "--no-plot", "-k", "2")
+    assert "It does not show how good any answer is." in outcome.out
+    assert "overlap@2" in outcome.out
+    assert not (tmp_path / "out" / "tradeoff.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--queries"),
+        (("--queries", "q.jsonl", "--from", "f.jsonl"), "--queries to measure, or --from"),
+        (("--queries", "q.jsonl", "--budget-ms", "1", "--min-ndcg", "0.5"), "one of them"),
+        (("--queries", "q.jsonl", "--budget-ms", "0"), "--budget-ms is 0"),
+        (("--queries", "q.jsonl", "--depths", "5,x"), "--depths is '5,x'"),
+    ],
+)
+def test_wrong_use_is_noticed_before_anything_is_measured(
+    run: Run, animals: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = run("tradeoff", animals, "--reranker", "none", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_read_names_its_line(
+    run: Run, animals: Path, queries: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("1\ta\t1\n2\tb\n", encoding="utf-8")
+    outcome = measure(run, animals, queries, tmp_path / "out", "--qrels", bad)
+    assert outcome.code == 1
+    assert "bad.tsv, line 2" in outcome.err
+
+
+def test_paper_efficiency(run: Run, tiny: str, tmp_path: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat\nthe dog\nThe  cat\nwater and house\nthe dogs\n", encoding="utf-8")
+    arguments = ("--sentences", lines, "--model", tiny, "--sample", "3")
+    outcome = run("paper-efficiency", "-n", "4", *arguments, "--json")
+    assert outcome.code == 0, outcome.err
+    assert (outcome.json["sentences"], outcome.json["pairs"]) == (4, 6)
+    assert outcome.json["paper"]["sentences"] == 10_000
+    table = run("paper-efficiency", "-n", "3", *arguments, "--quiet")
+    assert "about 65 h" in table.out
+    assert table.err == ""
+    short = run("paper-efficiency", "-n", "5", *arguments)
+    assert short.code == 2
+    assert "has 4 different lines" in short.err
+    assert run("paper-efficiency", "-n", "1", *arguments).code == 2
