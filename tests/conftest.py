@@ -13,6 +13,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from sbert_retriever import BiEncoder, Retriever
+from sbert_retriever.encoder.cross_encoder import CrossEncoder
 from sbert_retriever.testing import HashEncoder
 
 
@@ -35,6 +36,12 @@ def minilm() -> BiEncoder:
 def bge() -> BiEncoder:
     """bge-small-en-v1.5 (dequantised int8) in float32 on the CPU."""
     return BiEncoder.load("bge-small-en-v1.5", device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def cross_encoder() -> CrossEncoder:
+    """ms-marco-MiniLM-L12-v2 (dequantised int8) in float32 on the CPU."""
+    return CrossEncoder.load("ms-marco-MiniLM-L12-v2", device="cpu", dtype="float32")
 
 
 @dataclass

@@ -6,6 +6,7 @@ import json as json_format
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,7 +120,8 @@ def tradeoff(
 
     Prints a table of operating points, from the bi-encoder alone to the cross-encoder over
     everything, and writes a per-query file, JSON, CSV and a plot. Takes long: each query goes
-    through the cross-encoder with as many passages as the deepest point has.
+    through the cross-encoder with as many passages as the deepest point has. A run that was
+    stopped scores no pair again when it is run again.
     """
     from sbert_retriever.tradeoff.files import write_all
     from sbert_retriever.tradeoff.records import read_records
@@ -141,6 +143,7 @@ def tradeoff(
                 k=k,
                 limit=limit,
                 timed=timed,
+                pair_scores=Path(output) / "pair-scores.jsonl",
                 quiet=quiet,
             )
         report = summarise(records)
@@ -195,6 +198,7 @@ def _measured(
     k: int,
     limit: int | None,
     timed: int,
+    pair_scores: Path,
     quiet: bool,
 ) -> Records:
     from sbert_retriever.evaluation.read_ranking import read_qrels, read_queries
@@ -216,6 +220,7 @@ def _measured(
             grid=grid,
             k=k,
             timed_queries=timed,
+            pair_scores=pair_scores if scorer is not None else None,
             on_progress=on_progress,
         )
 

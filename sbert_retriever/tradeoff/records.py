@@ -20,6 +20,7 @@ from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.types import Profile
 
 FORMAT = 1
+STAGES = ("encode", "search", "rerank", "total")
 Truth = Literal["qrels", "rerank", "exact"]
 
 

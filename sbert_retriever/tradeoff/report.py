@@ -15,10 +15,10 @@ import numpy as np
 from sbert_retriever.errors import InputError
 from sbert_retriever.evaluation.bootstrap import PairedDifference, paired_bootstrap
 from sbert_retriever.evaluation.ranking import evaluate, run_of
+from sbert_retriever.tradeoff.layout import TIME_HEADS, aligned, cells, row
 from sbert_retriever.tradeoff.points import BASELINE, OperatingPoint
-from sbert_retriever.tradeoff.records import Records, Setting, Timing, read_records
+from sbert_retriever.tradeoff.records import STAGES, Records, Setting, Timing, read_records
 
-STAGES = ("encode", "search", "rerank", "total")
 _AGAINST = (
     "There are no judgements: this shows how far each point is from {reference}, whose first {k} "
     "passages count as relevant, the first most. It does not show how good any answer is."
@@ -112,7 +112,7 @@ class TradeoffReport:
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat mapping a point."""
-        return [_row(point, self.measures) for point in self.points]
+        return [row(point, self.measures) for point in self.points]
 
     def to_json(self) -> str:
         """The setting and every figure."""
@@ -123,7 +123,7 @@ class TradeoffReport:
             "timed": self.timed,
             "sampled_pairs": self.sampled_pairs,
             "front": [p.point.name for p in self.front],
-            "points": [{**row, "settings": asdict(p.point)} for row, p in self._paired()],
+            "points": [{**flat, "settings": asdict(p.point)} for flat, p in self._paired()],
         }
         return json.dumps(whole, indent=2, ensure_ascii=False)
 
@@ -147,14 +147,13 @@ class TradeoffReport:
             "point",
             *self.measures,
             f"{first} gain (95 %)",
-            *_TIME_HEADS,
+            *TIME_HEADS,
             "pairs",
             "q/s",
             "MB",
         ]
-        rows = [head, *(_cells(point, self.measures) for point in self.points)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
+        rows = [head, *(cells(point, self.measures) for point in self.points)]
+        lines = aligned(rows)
         return "\n".join([*lines, "", *self._legend()])
 
     def _legend(self) -> list[str]:
@@ -173,9 +172,6 @@ class TradeoffReport:
         lines.extend(setting.notes)
         models = [setting.encoder, *([setting.scorer] if setting.scorer else []), setting.machine]
         return [*lines, "; ".join(models)]
-
-
-_TIME_HEADS = [f"{stage} ms" for stage in STAGES]
 
 
 def recompute(path: str | PathLike[str]) -> TradeoffReport:
@@ -280,75 +276,3 @@ def _front(points: list[PointReport], measure: str) -> set[str]:
             for _, other_ms, other in shown
         )
     }
-
-
-# Printing -----------------------------------------------------------------------------------
-
-
-def _row(point: PointReport, measures: tuple[str, ...]) -> dict[str, Any]:
-    gain = point.gain
-    row: dict[str, Any] = {"point": point.point.name, "on_front": point.on_front}
-    row |= {name: point.accuracy.get(name) for name in measures}
-    row |= {
-        "gain": gain.mean if gain else None,
-        "gain_low": gain.low if gain else None,
-        "gain_high": gain.high if gain else None,
-        "gain_p": gain.p if gain else None,
-    }
-    for stage in STAGES:
-        row[f"{stage}_p50_ms"], row[f"{stage}_p95_ms"] = point.latency_ms[stage]
-    row |= {
-        "pairs": point.pairs,
-        "queries_per_s": point.per_second,
-        "memory_mb": point.memory_mb,
-        "vectors_mb": point.vectors_mb,
-        "extrapolated": point.extrapolated,
-    }
-    return row
-
-
-def _cells(point: PointReport, measures: tuple[str, ...]) -> list[str]:
-    mark = "~" if point.extrapolated else ""
-    return [
-        "*" if point.on_front else "",
-        point.point.name,
-        *(f"{point.accuracy[m]:.4f}" if point.accuracy else "?" for m in measures),
-        _gain_cell(point.gain),
-        *(_time_cell(point.latency_ms[stage], mark) for stage in STAGES),
-        f"{mark}{point.pairs:,.0f}" if point.pairs else "",
-        mark + _short(point.per_second),
-        f"{point.memory_mb:,.0f}" if point.memory_mb is not None else "",
-    ]
-
-
-def _gain_cell(gain: PairedDifference | None) -> str:
-    if gain is None:
-        return ""
-    text = f"{gain.mean:+.3f} [{gain.low:+.3f} {gain.high:+.3f}]"
-    return text if gain.clear else f"({text})"
-
-
-def _time_cell(times: tuple[float, float], mark: str) -> str:
-    if times == (0.0, 0.0):
-        return ""
-    return f"{mark}{_short(times[0])} / {_short(times[1])}"
-
-
-def _short(value: float) -> str:
-    """A number with three figures.
-
-    Examples:
-        >>> _short(0.0123), _short(4.567), _short(123.4), _short(45678.9)
-        ('0.012', '4.57', '123', '45,679')
-    """
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
-
-
-def _aligned(row: list[str], widths: list[int]) -> list[str]:
-    left = 2
-    return [
-        f"{cell:<{width}}" if column < left else f"{cell:>{width}}"
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from sbert_retriever.rerank import EarlyStop, Reranker, RerankOptions, RerankResult
 from sbert_retriever.rerank.scoring import PlainPairs, PreparingScorer, prepared
+from sbert_retriever.tradeoff.pair_file import PairFile
 from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.types import Hit
 
@@ -54,10 +56,12 @@ class RememberedScorer:
 
     Args:
         scorer: Asked for pairs that are not known.
+        file: Where scores are kept from run to run; None keeps none.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, file: Path | None = None) -> None:
         self._scorer = scorer
+        self._file = PairFile(file, scorer) if file is not None else None
         self._known: dict[int | None, dict[Pair, float]] = {}
         self.score_kind = getattr(scorer, "score_kind", "logit")
 
@@ -77,10 +81,16 @@ class RememberedScorer:
         """
         known = self._known.setdefault(max_length, {})
         fresh = [pair for pair in dict.fromkeys(pairs) if pair not in known]
+        if self._file is not None:
+            known.update(self._file.recall(fresh, max_length))
+            fresh = [pair for pair in fresh if pair not in known]
         for start in range(0, len(fresh), _AT_ONCE):
             part = fresh[start : start + _AT_ONCE]
             scores = prepared(self._scorer, part, max_length).score(range(len(part)))
-            known.update(zip(part, scores.tolist(), strict=True))
+            learnt = dict(zip(part, scores.tolist(), strict=True))
+            known.update(learnt)
+            if self._file is not None:
+                self._file.keep(learnt, max_length)
             on_progress(start + len(part), len(fresh))
 
     def score(self, pairs: Iterable[Pair]) -> npt.NDArray[np.float32]:

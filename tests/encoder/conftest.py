@@ -96,6 +96,75 @@ def bge_reference(reference, tmp_path_factory):
     return reference(folder)
 
 
+@pytest.fixture(scope="session")
+def marco(data_dir) -> list[tuple[str, str]]:
+    """200 judged pairs of MS MARCO: a query and a passage."""
+    folder = data_dir / "beir-small-msmarco"
+    corpus, queries = (
+        {
+            row["_id"]: row["text"]
+            for row in map(json.loads, file.read_text("utf-8").split("\n")[:-1])
+        }
+        for file in (folder / "corpus.jsonl", folder / "queries.jsonl")
+    )
+    lines = (folder / "test.tsv").read_text(encoding="utf-8").split("\n")
+    rows = [line.split("\t") for line in lines if line]
+    pairs = [(queries[q], corpus[d]) for q, d, *_ in rows if q in queries and d in corpus]
+    return pairs[:: len(pairs) // 200][:200]
+
+
+@pytest.fixture(scope="session")
+def cross_reference_folder(tmp_path_factory) -> Path:
+    """The same dequantised weights, as a folder that sentence-transformers reads."""
+    source = find_packaged("ms-marco-MiniLM-L12-v2").folder()
+    folder = tmp_path_factory.mktemp("marco")
+    config, state, _ = load_onnx_bert(source)
+    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        shutil.copy(source / name, folder / name)
+    write_json(folder / "config.json", config)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cross_reference():
+    """Logits of sentence-transformers' CrossEncoder: it would put a sigmoid on one label."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    def logits(folder, pairs):
+        model = CrossEncoder(str(folder), device="cpu")
+        return model.predict(pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+
+    return logits
+
+
+@pytest.fixture(scope="session")
+def classifier_folder(tmp_path_factory):
+    """Write a small random sequence classifier of an architecture of transformers."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    def make(model_type="bert", **settings):
+        folder = tiny_bert(tmp_path_factory.mktemp(model_type))
+        for name in ("modules.json", "sentence_bert_config.json", "model.safetensors"):
+            (folder / name).unlink()
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+        config = AutoConfig.for_model(
+            model_type,
+            vocab_size=400,
+            intermediate_size=64,
+            max_position_embeddings=66,
+            initializer_range=0.5,
+            **{**sizes, "pad_token_id": 0, "num_labels": 1, **settings},
+        )
+        torch.manual_seed(0)
+        AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+        return folder
+
+    return make
+
+
 def write_json(path: Path, value: object) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(value), encoding="utf-8")

@@ -1,0 +1,78 @@
+"""How one query is answered at a point, every stage for real and timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sbert_retriever.rerank import Reranker
+from sbert_retriever.retriever import Retriever
+from sbert_retriever.tradeoff.first_stage import CutVectors, searched
+from sbert_retriever.tradeoff.late import TokenEncoder, by_maxsim
+from sbert_retriever.tradeoff.points import OperatingPoint
+from sbert_retriever.tradeoff.records import Timing
+from sbert_retriever.tradeoff.second_stage import reranked
+from sbert_retriever.tradeoff.timing import Asked, Clock
+from sbert_retriever.types import Scorer
+
+
+class Asking:
+    """Makes ways to answer a query.
+
+    Args:
+        retriever: Of the collection.
+        scorer: A cross-encoder, or None.
+    """
+
+    def __init__(self, retriever: Retriever, scorer: Scorer | None) -> None:
+        self._retriever = retriever
+        self._encoder = retriever.encoder
+        self._scorer = scorer
+        self._reranker = Reranker(scorer, on_failure="raise") if scorer is not None else None
+
+    @property
+    def tokens(self) -> TokenEncoder:
+        """The encoder, which gives token vectors where late interaction is asked for."""
+        encoder: Any = self._encoder
+        return encoder  # type: ignore[no-any-return]  # Means.allow saw to it
+
+    def at(self, point: OperatingPoint) -> Asked:
+        """All stages of a point."""
+
+        def ask(query: str, text: str) -> Timing:
+            clock = Clock()
+            vector = self._encoder.encode_queries([text])[0]
+            encoded = clock.lap()
+            hits = searched(self._retriever, vector, point)
+            found = clock.lap()
+            if point.late:
+                hits = by_maxsim(self.tokens, text, hits, count=point.late)
+            pairs = 0
+            if point.rerank and self._reranker is not None:
+                pairs = reranked(self._reranker, text, hits, point).rescored
+            again = clock.lap() if point.late or point.rerank else 0.0
+            return Timing(query, encoded, found, again, pairs)
+
+        return ask
+
+    def cut(self, point: OperatingPoint, vectors: CutVectors) -> Asked:
+        """Exact search over cut vectors."""
+
+        def ask(query: str, text: str) -> Timing:
+            clock = Clock()
+            vector = self._encoder.encode_queries([text])[0]
+            encoded = clock.lap()
+            vectors.search(vector, point.k)
+            return Timing(query, encoded, clock.lap())
+
+        return ask
+
+    def some(self, scorer: Scorer, passages: dict[str, list[str]]) -> Asked:
+        """The cross-encoder over some passages a query: {query id: texts}."""
+
+        def ask(query: str, text: str) -> Timing:
+            pairs = [(text, passage) for passage in passages[query]]
+            clock = Clock()
+            scorer.score(pairs)
+            return Timing(query, 0.0, 0.0, clock.lap(), len(pairs))
+
+        return ask
