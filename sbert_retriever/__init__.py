@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.encoder.cross_encoder import CrossEncoder
+    from sbert_retriever.rerank import Reranker
     from sbert_retriever.retriever import Retriever
-    from sbert_retriever.types import Failure, Hit, IndexReport, Passage, SearchResult
+    from sbert_retriever.types import Failure, Hit, IndexReport, Passage, Profile, SearchResult
 else:
     _HOMES = {
         "BiEncoder": "sbert_retriever.encoder.bi_encoder",
+        "CrossEncoder": "sbert_retriever.encoder.cross_encoder",
+        "Profile": "sbert_retriever.types",
+        "Reranker": "sbert_retriever.rerank",
         "Retriever": "sbert_retriever.retriever",
         "Failure": "sbert_retriever.types",
         "Hit": "sbert_retriever.types",
@@ -37,7 +42,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BiEncoder",
+    "CrossEncoder",
     "Retriever",
+    "Reranker",
+    "Profile",
     "Passage",
     "Hit",
     "SearchResult",

@@ -25,7 +25,10 @@ from sbert_retriever import (
 def test_front_doors() -> None:
     assert sbert_retriever.__all__ == [
         "BiEncoder",
+        "CrossEncoder",
         "Retriever",
+        "Reranker",
+        "Profile",
         "Passage",
         "Hit",
         "SearchResult",
@@ -135,7 +138,7 @@ def test_the_options_of_a_search_are_those_that_search_spells_out() -> None:
 NOUNS = {
     Passage: "(id, text, metadata=<factory>, source=None)",
     Hit: "(passage, score, score_kind='cosine', first_score=None, first_score_kind=None, "
-    "reranked=False, cut_short=False, fallback=False, truncated=False)",
+    "reranked=False, cut_short=False, fallback=None, truncated=False)",
     SearchResult: "(hits, timings_ms)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
