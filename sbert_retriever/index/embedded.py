@@ -35,8 +35,10 @@ from sbert_retriever.errors import (
 from sbert_retriever.index.edge import convert
 from sbert_retriever.index.edge.shard import (
     DESCRIPTION_FILE,
+    ROOM_TO_WRITE,
     Shard,
     acquire,
+    check_room,
     exchange,
     release,
 )
@@ -242,7 +244,12 @@ class EmbeddedClient:
     def upsert(
         self, collection_name: str, *, points: Sequence[models.PointStruct], wait: bool = True
     ) -> models.UpdateResult:
-        """Write points; those whose ids exist are replaced."""
+        """Write points; those whose ids exist are replaced.
+
+        Raises:
+            StoreError: The disk is about to be full.
+        """
+        check_room(self._shard(collection_name).folder, ROOM_TO_WRITE)
         rows = [convert.edge_point(point) for point in points]
         return self._update(collection_name, edge.UpdateOperation.upsert_points(rows))
 
@@ -252,7 +259,12 @@ class EmbeddedClient:
         *,
         update_operations: Sequence[models.OverwritePayloadOperation],
     ) -> list[models.UpdateResult]:
-        """Replace the payload of points that exist, one after the other."""
+        """Replace the payload of points that exist, one after the other.
+
+        Raises:
+            StoreError: The disk is about to be full.
+        """
+        check_room(self._shard(collection_name).folder, ROOM_TO_WRITE)
         return [
             self._overwrite(collection_name, operation.overwrite_payload)
             for operation in update_operations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from json import JSONDecodeError
 
 import grpc
 import httpx
@@ -49,6 +50,9 @@ def classify(error: BaseException) -> Fault:
         return _of_rpc(error)
     if isinstance(error, httpx.TransportError):
         return _of_source(error)
+    if isinstance(error, JSONDecodeError | UnicodeDecodeError | AssertionError):
+        # What the client says of an answer that is a page, or JSON of another kind.
+        return Fault(False, f"what answered is no Qdrant server ({error}): check the address"[:500])
     if isinstance(error, QdrantException):
         # The client gives this for a Retry-After that is a date; the limit itself is passing.
         return Fault("Retry-After" in str(error), f"the server answered oddly: {error}")

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -297,3 +299,30 @@ def test_a_failed_index_build_loses_nothing(many, monkeypatch):
     assert client.count("many").count == 7000
     found = client.query_points("many", query=rows[3].tolist(), using="dense", limit=1)
     assert found.points[0].id == 3
+
+
+def test_a_disk_that_is_about_to_be_full_is_said_before_the_engine_dies_of_it(
+    tmp_path, monkeypatch
+):
+    """The engine's memory maps would end the process with SIGBUS; searching goes on."""
+    free = 10**10
+
+    def disk_usage(folder):
+        return SimpleNamespace(total=10**10, used=0, free=free)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    with Retriever.open(tmp_path / "a", model=HashEncoder()) as retriever:
+        retriever.index(PASSAGES)
+        free = 20 * 2**20
+        with pytest.raises(StoreError, match="has 20 MiB free, and this needs 100"):
+            retriever.index([Passage("new", "text")])
+        with pytest.raises(StoreError, match="make room"):
+            retriever.index([Passage("p0", "text 0", {"new": 1})])
+        assert retriever.delete(["p4"]) == 1
+    with Retriever.open(tmp_path / "a") as retriever:
+        assert retriever.count() == 4
+    with pytest.raises(StoreError, match="make room"):
+        Retriever.open(tmp_path / "b", model=HashEncoder())
+    free = 0
+    with pytest.raises(StoreError, match="make room"):
+        Retriever.open(tmp_path / "a")

@@ -212,3 +212,28 @@ def test_a_mistyped_address_is_told_of_at_once():
     """Opening has less patience than a running job; the job's own is untouched."""
     with pytest.raises(StoreUnavailableError, match=r"Check that a Qdrant server runs at http"):
         Retriever.open("http://127.0.0.1:9", model=HashEncoder(dim=8), timeout_s=1)
+
+
+@pytest.mark.parametrize("answer", [b"<html>Hello</html>", b"", b'{"a": 1}', b"\xff\xfe\0"])
+def test_what_answers_and_is_no_qdrant_is_told_of(answer):
+    """A web server at the address is no bug of ours to report."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(StoreRequestError, match="is no Qdrant server"):
+                Retriever.open(
+                    f"http://127.0.0.1:{server.server_port}", model=HashEncoder(), retry=QUICK
+                )
+        finally:
+            server.shutdown()

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -30,6 +30,10 @@ DESCRIPTION_FILE = "collection.json"
 _LOCK_FILE = "lock"
 _SHARD_FOLDER = "shard"
 _ORPHAN_WAIT_S = 30.0
+# The engine writes through memory maps of files with holes: where the disk has no room for one,
+# the system ends the process (SIGBUS). A request has 30 MiB at most, and is written twice.
+ROOM_TO_WRITE = 100 * 2**20
+_ROOM_TO_OPEN = 16 * 2**20
 
 _open: dict[Path, Shard] = {}
 _open_guard = threading.Lock()
@@ -99,7 +103,7 @@ def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
 
     Raises:
         StoreLockedError: Another process holds the folder.
-        StoreError: The folder cannot be read or written.
+        StoreError: The folder cannot be read or written, or its disk is full.
     """
     key = folder.resolve()
     with _open_guard:
@@ -109,6 +113,7 @@ def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
             return shard
         lock = _lock(key)
         try:
+            check_room(key, ROOM_TO_WRITE if config is not None else _ROOM_TO_OPEN)
             engine = _create(key, config) if config is not None else _load(key / _SHARD_FOLDER)
         except BaseException:
             lock.close()
@@ -170,6 +175,24 @@ def engine_errors() -> Iterator[None]:
         raise StoreRequestError(f"the embedded engine panicked: {error}") from error
 
 
+def check_room(folder: Path, least: int) -> None:
+    """Refuse to go on where the disk of a folder is about to be full.
+
+    Args:
+        folder: That exists.
+        least: Bytes that must be free.
+
+    Raises:
+        StoreError: Fewer are.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < least:
+        raise StoreError(
+            f"the disk of {folder} has {free / 2**20:.0f} MiB free, and this needs "
+            f"{least / 2**20:.0f}: make room and run it again; what was written is kept"
+        )
+
+
 def _lock(folder: Path) -> IO[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -189,10 +212,9 @@ def _lock(folder: Path) -> IO[str]:
             "can open it. Close that one first (a killed process holds nothing), or keep the "
             "collection on a Qdrant server"
         ) from None
-    lock.seek(0)
-    lock.truncate()
-    lock.write(f"process {os.getpid()}")
-    lock.flush()
+    with suppress(OSError):  # on a full disk, the holder stays without a name
+        os.ftruncate(lock.fileno(), 0)
+        os.write(lock.fileno(), f"process {os.getpid()}".encode())
     return lock
 
 
