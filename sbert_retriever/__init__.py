@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.encoder.cross_encoder import CrossEncoder
+    from sbert_retriever.rerank import Reranker
     from sbert_retriever.retriever import Retriever
-    from sbert_retriever.types import Failure, Hit, IndexReport, Passage, SearchResult
+    from sbert_retriever.types import Failure, Hit, IndexReport, Passage, Profile, SearchResult
 else:
     _HOMES = {
         "BiEncoder": "sbert_retriever.encoder.bi_encoder",
+        "CrossEncoder": "sbert_retriever.encoder.cross_encoder",
+        "Reranker": "sbert_retriever.rerank",
         "Retriever": "sbert_retriever.retriever",
         "Failure": "sbert_retriever.types",
         "Hit": "sbert_retriever.types",
         "IndexReport": "sbert_retriever.types",
         "Passage": "sbert_retriever.types",
+        "Profile": "sbert_retriever.types",
         "SearchResult": "sbert_retriever.types",
     }
 
@@ -37,9 +42,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BiEncoder",
+    "CrossEncoder",
+    "Reranker",
     "Retriever",
     "Passage",
     "Hit",
+    "Profile",
     "SearchResult",
     "IndexReport",
     "Failure",
