@@ -17,13 +17,13 @@ else:
     _HOMES = {
         "BiEncoder": "sbert_retriever.encoder.bi_encoder",
         "CrossEncoder": "sbert_retriever.encoder.cross_encoder",
-        "Profile": "sbert_retriever.types",
         "Reranker": "sbert_retriever.rerank",
         "Retriever": "sbert_retriever.retriever",
         "Failure": "sbert_retriever.types",
         "Hit": "sbert_retriever.types",
         "IndexReport": "sbert_retriever.types",
         "Passage": "sbert_retriever.types",
+        "Profile": "sbert_retriever.types",
         "SearchResult": "sbert_retriever.types",
     }
 
@@ -43,11 +43,11 @@ __version__ = "0.1.0"
 __all__ = [
     "BiEncoder",
     "CrossEncoder",
-    "Retriever",
     "Reranker",
-    "Profile",
+    "Retriever",
     "Passage",
     "Hit",
+    "Profile",
     "SearchResult",
     "IndexReport",
     "Failure",

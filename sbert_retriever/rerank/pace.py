@@ -14,7 +14,7 @@ from sbert_retriever.rerank.options import EarlyStop
 LOOK_AHEAD = 10
 """Where the first pairs are too long for the time, two shorter ones are sought among so many."""
 
-_SHARE = 0.5
+_SHARE = 0.25
 """A batch takes at most this part of the time left, so that a wrong guess can be made good."""
 _LEAST = 2
 """A rerank of fewer pairs could change nothing."""

@@ -13,10 +13,13 @@ from langchain_sbert import SBERTEmbeddings, SBERTRetriever, SBERTVectorStore
 import sbert_retriever
 from sbert_retriever import (
     BiEncoder,
+    CrossEncoder,
     Failure,
     Hit,
     IndexReport,
     Passage,
+    Profile,
+    Reranker,
     Retriever,
     SearchResult,
 )
@@ -26,11 +29,11 @@ def test_front_doors() -> None:
     assert sbert_retriever.__all__ == [
         "BiEncoder",
         "CrossEncoder",
-        "Retriever",
         "Reranker",
-        "Profile",
+        "Retriever",
         "Passage",
         "Hit",
+        "Profile",
         "SearchResult",
         "IndexReport",
         "Failure",
@@ -71,11 +74,30 @@ CALLS = {
     BiEncoder.encode_detailed: "(texts, *, role, show_progress=False)",
     BiEncoder.token_offsets: "(texts)",
     BiEncoder.token_counts: "(texts, *, role)",
+    CrossEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
+    "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
+    "long_passages='truncate', on_truncate='warn', batch_tokens=None)",
+    CrossEncoder.score: "(pairs, *, show_progress=False)",
+    CrossEncoder.score_detailed: "(pairs, *, show_progress=False)",
+    CrossEncoder.predict_logits: "(pairs, *, show_progress=False)",
+    CrossEncoder.rank: "(query, passages, *, top_k=None)",
+    CrossEncoder.prepare: "(pairs, *, max_length=None)",
+    Reranker: "(scorer, *, on_failure='fallback', rrf_k=60, clock=<built-in function "
+    "perf_counter>)",
+    Reranker.load: "(name, *, device='auto', dtype='auto', max_length=None, label=None, "
+    "scale='logit', long_passages='truncate', on_failure='fallback')",
+    Reranker.rerank: "(query, hits, *, k=None, candidates=None, budget_ms=None, mode='replace', "
+    "weight=None, early_stop=None, min_score=None, pair_length=None)",
+    Reranker.rerank_detailed: "(query, hits, options=None)",
+    Reranker.arerank: "(query, hits, options=None)",
+    Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
+    "weight=None, min_score=None, pair_length=None, show_progress=False)",
+    Reranker.warm_up: "()",
     Retriever.open: "(location=None, *, model=None, collection_name='default', device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
     "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
-    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
-    "on_progress=None, sources=(), spared=(), failures=None)",
+    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_progress=None, "
+    "sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
     "exact=False, ef=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
@@ -139,16 +161,20 @@ NOUNS = {
     Passage: "(id, text, metadata=<factory>, source=None)",
     Hit: "(passage, score, score_kind='cosine', first_score=None, first_score_kind=None, "
     "reranked=False, cut_short=False, fallback=None, truncated=False)",
+    Profile: "(*, name='custom', candidates=50, rerank_depth=None, rerank_mode='replace', "
+    "fuse_weight=None, pair_length=None, budget_ms=None, late=0, early_margin=None, "
+    "early_batches=None, exact=False, ef=None, truncate_dim=None)",
     SearchResult: "(hits, timings_ms)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
-    "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",
+    "truncated=0, failures=(), dry_run=False, seconds=0.0)",
 }
 
 
 EXAMPLES = {
     Passage: ("id", "text"),
     Hit: (Passage("id", "text"), 0.5),
+    Profile: (),
     SearchResult: ([], {}),
     Failure: ("id", "why"),
     IndexReport: (),
