@@ -96,8 +96,8 @@ CALLS = {
     Retriever.open: "(location=None, *, model=None, collection_name='default', device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
     "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
-    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_progress=None, "
-    "sources=(), spared=(), failures=None)",
+    Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
+    "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
     "exact=False, ef=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
@@ -167,7 +167,7 @@ NOUNS = {
     SearchResult: "(hits, timings_ms)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
-    "truncated=0, failures=(), dry_run=False, seconds=0.0)",
+    "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",
 }
 
 
