@@ -336,7 +336,7 @@ def test_progress_goes_to_stderr(tiny, capsys):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"max_length": 65}, "positions for 64"),
+        ({"max_length": 65}, "reads at most 64"),
         ({"max_length": 2}, "max_length=2"),
         ({"truncate_dim": 33}, "truncate_dim=33"),
         ({"truncate_dim": 0}, "truncate_dim=0"),

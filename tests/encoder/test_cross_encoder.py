@@ -187,7 +187,7 @@ def test_rank_puts_the_best_first_and_keeps_ties_in_order(cross_encoder):
 def test_rank_refuses_what_it_cannot_rank(tiny_cross):
     with pytest.raises(InputTypeError, match="query is list"):
         tiny_cross.rank(["cat"], ["dog"])
-    with pytest.raises(InputTypeError, match="texts is one str"):
+    with pytest.raises(InputTypeError, match="texts is a single str"):
         tiny_cross.rank("cat", "dog")
     with pytest.raises(InputError, match="top_k=-1"):
         tiny_cross.rank("cat", ["dog"], top_k=-1)
@@ -363,7 +363,7 @@ def test_what_it_says_of_itself(cross_encoder):
         ({"on_truncate": "cry"}, "on_truncate='cry'"),
         ({"batch_tokens": 0}, "batch_tokens=0"),
         ({"max_length": 4}, "max_length=4"),
-        ({"max_length": 100}, "positions for 66"),
+        ({"max_length": 100}, "reads at most 66"),
     ],
 )
 def test_settings_out_of_range_are_refused(tiny_cross_folder, settings, said):
