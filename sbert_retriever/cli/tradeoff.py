@@ -169,6 +169,7 @@ def _check(
 
 
 def _grid(depths: str, late: int) -> Grid:
+    """The grid, with nothing in it deeper than the depths that were asked for."""
     from sbert_retriever.tradeoff.points import Grid
 
     try:
@@ -177,7 +178,7 @@ def _grid(depths: str, late: int) -> Grid:
         raise InputError(
             f"--depths is {depths!r}, expected whole numbers with commas between them"
         ) from error
-    return Grid(depths=numbers, late=late)
+    return Grid(depths=numbers, late=late).no_deeper_than(max(numbers, default=0))
 
 
 def _scorer(name: str, device: str, dtype: str) -> Scorer | None:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from sbert_retriever.errors import InputError, InputTypeError
-from sbert_retriever.types import Hit, RerankMode
+from sbert_retriever.types import Hit, Profile, RerankMode
 
 Ended: TypeAlias = Literal["all", "budget", "early stop", "no time", "failed"]
 
@@ -79,6 +79,25 @@ class RerankOptions:
                 f"early_stop is {type(self.early_stop).__name__}, expected EarlyStop(...)"
             )
         self._check_weight()
+
+    @classmethod
+    def of(
+        cls, profile: Profile, *, k: int | None, min_score: float | None = None
+    ) -> RerankOptions:
+        """What a profile asks of the reranker; its budget is that of the whole query."""
+        stop = None
+        if profile.early_margin is not None or profile.early_batches is not None:
+            stop = EarlyStop(margin=profile.early_margin, stable_batches=profile.early_batches)
+        return cls(
+            k=k,
+            candidates=profile.rerank_depth,
+            budget_ms=profile.budget_ms,
+            mode=profile.rerank_mode,
+            weight=profile.fuse_weight,
+            early_stop=stop,
+            min_score=min_score,
+            pair_length=profile.pair_length,
+        )
 
     def _check_weight(self) -> None:
         if self.weight is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -94,6 +95,7 @@ class Reranker:
         self._raises = on_failure == "raise"
         self._rrf_k = rrf_k
         self._clock = clock
+        self._warming = threading.Lock()
 
     @classmethod
     def load(
@@ -200,6 +202,11 @@ class Reranker:
         """Read the scorer's weights and measure its speed, so that no query has to wait for it."""
         measure(self.scorer, self.cost, self._clock)
 
+    def _warm_up_once(self) -> None:
+        with self._warming:
+            if not self.cost.ready:
+                self.warm_up()
+
     def rerank_batch(
         self,
         queries: Sequence[str],
@@ -255,11 +262,13 @@ class Reranker:
         given = checked_hits(query, hits)
         head = given[: options.candidates]
         if options.k == 0 or not head:
-            return RerankResult(hits=given[: options.k], candidates=0, rescored=0, ended="all")
+            judged = 0 if options.min_score is not None else options.k
+            return RerankResult(hits=given[:judged], candidates=0, rescored=0, ended="all")
         if options.budget_ms is not None and not self.cost.ready:
-            failed = yield work(_attempted, self.warm_up)
+            failed = yield work(_attempted, self._warm_up_once)
             if isinstance(failed, _Failed):
-                return self._fallen(given, head, options, failed)
+                reason = self._reason(failed)
+                return first_stage_order(given, head, options, reason, "failed")
         started = self._clock()
         result: RerankResult = yield from self._timed(query, given, head, options, started)
         return replace(result, seconds=self._clock() - started)
@@ -273,7 +282,7 @@ class Reranker:
         pairs = self._within_reach([(query, hit.text) for hit in worth], asked, deadline)
         ready: Any = yield work(_attempted, prepared, self.scorer, pairs, asked.pair_length)
         if isinstance(ready, _Failed):
-            return self._fallen(hits, head, asked, ready)
+            return first_stage_order(hits, head, asked, self._reason(ready), "failed")
         pace = Pace.over(ready.lengths, asked.early_stop, deadline, self.cost, self._clock)
         scores = np.empty(0, dtype=np.float32)
         settled = Settled(asked)
@@ -281,9 +290,10 @@ class Reranker:
             turns = pace.turns[len(scores) : len(scores) + take]
             batch: Any = yield work(_attempted, self._score, ready, turns)
             if isinstance(batch, _Failed):
-                return self._fallen(hits, head, asked, batch)
+                return first_stage_order(hits, head, asked, self._reason(batch), "failed")
             scores = np.concatenate([scores, batch])
-            settled.see(self._ordering(asked).order(head[: len(scores)], scores))
+            seen = [head[position] for position in pace.turns[: len(scores)]]
+            settled.see(self._ordering(asked).order(seen, scores))
         if not len(scores):
             reason = f"budget_ms={asked.budget_ms:g} is too short: {pace.least()}"
             return first_stage_order(hits, head, asked, reason, "no time")
@@ -333,10 +343,8 @@ class Reranker:
             ended=ended,
         )
 
-    def _fallen(
-        self, hits: list[Hit], head: list[Hit], asked: RerankOptions, failed: _Failed
-    ) -> RerankResult:
-        """The first stage's order after a failure, or the failure itself.
+    def _reason(self, failed: _Failed) -> str:
+        """What went wrong, in words and as a warning.
 
         Raises:
             Exception: What the scorer raised, where `on_failure` is "raise".
@@ -346,7 +354,7 @@ class Reranker:
         text = str(failed.error).strip().partition("\n")[0][:200]
         reason = f"the reranker failed ({type(failed.error).__name__}: {text})"
         warnings.warn(f"{reason}: the first stage's order is kept", FallbackWarning, stacklevel=2)
-        return first_stage_order(hits, head, asked, reason, "failed")
+        return reason
 
     def _together(
         self, runs: Sequence[tuple[str, list[Hit]]], asked: RerankOptions
@@ -358,8 +366,9 @@ class Reranker:
         ]
         outcome = _attempted(self._all, pairs, asked.pair_length)
         if isinstance(outcome, _Failed):
+            reason = self._reason(outcome)
             return [
-                self._fallen(hits, head, asked, outcome).hits
+                first_stage_order(hits, head, asked, reason, "failed").hits
                 for (_, hits), head in zip(runs, heads, strict=True)
             ]
         cuts = np.cumsum([len(head) for head in heads])[:-1]

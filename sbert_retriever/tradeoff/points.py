@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sbert_retriever.errors import InputError
@@ -124,6 +124,23 @@ class Grid:
                 f"profile {timed[0]!r} has a budget, and how much fits into that is no setting "
                 "whose answers can be compared: give it a rerank_depth"
             )
+
+    def no_deeper_than(self, depth: int) -> Grid:
+        """The same without points at which the cross-encoder scores more candidates."""
+        return replace(
+            self,
+            late_rerank=min(self.late_rerank, depth),
+            depths=tuple(d for d in self.depths if d <= depth),
+            early_stops=tuple(d for d in _different(min(e, depth) for e in self.early_stops) if d),
+            pair_lengths=self.pair_lengths if depth else (),
+            pair_depth=max(min(self.pair_depth, depth), 1),
+            profiles=tuple(p for p in self.profiles if _depth(p) <= depth),
+            everything=self.everything and depth > 0,
+        )
+
+
+def _depth(profile: Profile) -> int:
+    return profile.candidates if profile.rerank_depth is None else profile.rerank_depth
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.rerank import EarlyStop, RerankOptions
 from sbert_retriever.types import Profile
 
 
@@ -86,3 +87,13 @@ def test_an_unknown_name_lists_the_known_ones():
 def test_a_file_that_is_absent_is_named(tmp_path):
     with pytest.raises(InputError, match=r"absent\.json"):
         Profile.load(tmp_path / "absent.json")
+
+
+def test_a_profile_says_what_the_reranker_does():
+    profile = Profile(
+        rerank_depth=20, rerank_mode="fuse", fuse_weight=0.0, early_batches=2, budget_ms=0
+    )
+    asked = RerankOptions.of(profile, k=5)
+    assert (asked.k, asked.candidates, asked.mode, asked.weight) == (5, 20, "fuse", 0.0)
+    assert (asked.budget_ms, asked.early_stop) == (0, EarlyStop(stable_batches=2))
+    assert RerankOptions.of(Profile(), k=None) == RerankOptions()

@@ -48,6 +48,7 @@ def test_edges_of_the_list(three, table_scorer):
     assert reranker.rerank("q", three, k=0) == []
     assert ids(reranker.rerank("q", three, k=2)) == "cb"
     assert ids(reranker.rerank("q", three, candidates=0)) == "abc"
+    assert reranker.rerank("q", three, candidates=0, min_score=0) == []
     assert ids(reranker.rerank("q", three, candidates=99)) == "cba"
     assert ids(reranker.rerank("q", tuple(three))) == "cba"
 
@@ -200,10 +201,11 @@ def test_many_queries_at_once_are_as_one_by_one(three, table_scorer, cross_encod
 
 
 def test_a_batch_that_fails_keeps_every_order(three):
-    with pytest.warns(FallbackWarning):
+    with pytest.warns(FallbackWarning) as said:
         found = Reranker(Broken(MemoryError("full"))).rerank_batch(["q", "r"], [three, three[1:]])
     assert [ids(hits) for hits in found] == ["abc", "bc"]
     assert all(hit.fallback for hits in found for hit in hits)
+    assert len(said) == 1
 
 
 def test_early_stop_by_margin_leaves_out_what_is_far_below(make_hit, table_scorer):

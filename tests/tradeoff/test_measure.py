@@ -248,6 +248,18 @@ def test_queries_without_judgements_are_left_out_and_counted(collection, queries
     assert any(note.startswith("1 judged queries have no text") for note in records.setting.notes)
 
 
+def test_a_grid_no_deeper_than_what_was_asked_for():
+    shallow = Grid(depths=(5, 10)).no_deeper_than(10)
+    means = Means(dim=384, graph=False, cosine=False, tokens=True, scorer=True, lengths=True)
+    assert [p.name for p in operating_points(shallow, means, k=10)] == [
+        *(BASELINE, "MaxSim 100", "cross-encoder 5", "cross-encoder 5 fused"),
+        *("cross-encoder 10", "cross-encoder 10 fused", "cross-encoder 10, early stop"),
+        *("cross-encoder 10, 128 tokens", "MaxSim 100, cross-encoder 10", "fast", EVERYTHING),
+    ]
+    none = operating_points(Grid(depths=()).no_deeper_than(0), means, k=10)
+    assert [p.name for p in none] == [BASELINE, "MaxSim 100", "fast"]
+
+
 def test_a_grid_says_what_is_wrong_with_it():
     with pytest.raises(InputError, match="below its least"):
         Grid(depths=(0,))
