@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import torch
@@ -55,14 +56,19 @@ class AutoBackbone:
                 "(BERT, RoBERTa, MPNet and the like)"
             )
         try:
-            model = AutoModel.from_pretrained(
-                checkpoint.transformer, dtype=dtype, trust_remote_code=False, local_files_only=True
+            model, found = AutoModel.from_pretrained(
+                checkpoint.transformer,
+                dtype=dtype,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
             )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ModelFormatError(
                 f"transformers cannot load {checkpoint.transformer}: {reason}"
             ) from error
+        _check_complete(found["missing_keys"], checkpoint)
         self._model = model.to(device).eval()
 
     def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -70,3 +76,17 @@ class AutoBackbone:
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         hidden: Tensor = self._model(input_ids=input_ids, attention_mask=mask).last_hidden_state
         return hidden
+
+
+def _check_complete(missing: Iterable[str], checkpoint: Checkpoint) -> None:
+    """Refuse weights that transformers filled up with random ones; a pooler is not used.
+
+    Raises:
+        ModelFormatError: Some are missing.
+    """
+    names = sorted(name for name in missing if "pooler" not in name.split("."))
+    if names:
+        raise ModelFormatError(
+            f"the weights of {checkpoint.transformer} hold no {names[0]}, and {len(names)} tensors "
+            "in all are missing that its config.json asks for: get the whole model again"
+        )

@@ -94,6 +94,7 @@ class BertBackbone:
     ) -> None:
         read = TensorReader(state, device=device, dtype=dtype)
         self._words = read("embeddings.word_embeddings.weight")
+        _check_sizes(config, width=self._words.shape[1])
         positions = read.exact("embeddings.position_embeddings.weight")
         types = read.exact("embeddings.token_type_embeddings.weight")
         # Summed in float32 and rounded once: (types, positions, width).
@@ -178,6 +179,26 @@ def runs_here(config: Mapping[str, Any]) -> bool:
         and config.get("position_embedding_type", "absolute") == "absolute"
         and not config.get("is_decoder", False)
     )
+
+
+def _check_sizes(config: Mapping[str, Any], *, width: int) -> None:
+    """Refuse a config.json that is another model's than the weights.
+
+    Raises:
+        ModelFormatError: It is.
+    """
+    asked = config.get("hidden_size", width)
+    if asked != width:
+        raise ModelFormatError(
+            f"config.json says hidden_size {asked!r}, and the weights have {width}"
+        )
+    layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
+    if not (isinstance(layers, int) and layers > 0):
+        raise ModelFormatError(f"config.json says num_hidden_layers {layers!r}, expected 1 or more")
+    if not (isinstance(heads, int) and heads > 0 and width % heads == 0):
+        raise ModelFormatError(
+            f"config.json says num_attention_heads {heads!r}, expected a divisor of {width}"
+        )
 
 
 def _layer(read: TensorReader, number: int) -> BertLayer:

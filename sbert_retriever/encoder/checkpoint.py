@@ -153,6 +153,10 @@ def _with_package(checkpoint: Checkpoint, packaged: PackagedModel) -> Checkpoint
 
 def _read_modules(folder: Path) -> Checkpoint:
     modules = load_json(folder / "modules.json")
+    if not isinstance(modules, list):
+        raise ModelFormatError(
+            f"{folder / 'modules.json'} holds a {type(modules).__name__}, expected a list"
+        )
     whole = read_json(folder / "config_sentence_transformers.json")
     checkpoint = Checkpoint(
         folder=folder,
@@ -254,6 +258,10 @@ def _shortest(*lengths: Any) -> int | None:
 
 
 def _read_pooling(checkpoint: Checkpoint, part: Path) -> Checkpoint:
+    if not (part / "config.json").is_file():
+        raise ModelFormatError(
+            f"{part / 'config.json'} is missing, which says how to pool: get the whole model"
+        )
     config = read_json(part / "config.json")
     modes = config.get("pooling_mode")
     if modes is None:

@@ -17,7 +17,7 @@ def load_json(path: Path) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelFormatError(f"{path} cannot be read as JSON ({error}): save it again") from error
 
 

@@ -84,7 +84,8 @@ def _load_file(path: Path) -> dict[str, Tensor]:
     except (OSError, SafetensorError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelFormatError(
-            f"{path} cannot be read as tensors only ({reason}): save the model as safetensors"
+            f"{path} cannot be read as tensors only ({reason}): get it again if it is damaged, or "
+            "save the model as safetensors"
         ) from error
     if not isinstance(loaded, dict):
         raise ModelFormatError(

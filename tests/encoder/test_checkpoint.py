@@ -121,11 +121,41 @@ def test_a_module_outside_the_folder_is_refused(folder):
         ("tokenizer.json", "{}"),
         ("config_sentence_transformers.json", '{"similarity_fn_name": "secret"}'),
         ("1_Pooling/config.json", '{"pooling_mode": "median"}'),
+        ("modules.json", "null"),
+        *((f, "[" * 100_000) for f in ("config.json", "modules.json", "1_Pooling/config.json")),
     ],
 )
 def test_a_damaged_file_is_named(folder, file, text):
     (folder / file).write_text(text)
     with pytest.raises(ModelFormatError):
+        BiEncoder.load(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_size": 64},
+        {"num_attention_heads": 3},
+        {"num_attention_heads": 0},
+        {"num_hidden_layers": 0},
+        {"num_hidden_layers": -1},
+        {"num_hidden_layers": 9},
+        {"num_hidden_layers": "two"},
+        {"model_type": "distilbert"},
+        {"model_type": "llama"},
+    ],
+)
+def test_a_config_of_another_model_is_refused(folder, change):
+    """Weights that a config asks for and that are not there must not become random ones."""
+    edit(folder / "config.json", **change)
+    with pytest.raises(ModelFormatError):
+        BiEncoder.load(folder, device="cpu").encode_queries(["text"])
+
+
+def test_a_pooling_without_its_file_is_refused(folder):
+    """Half a download of a model that pools by CLS must not pool by the mean."""
+    (folder / "1_Pooling" / "config.json").unlink()
+    with pytest.raises(ModelFormatError, match="is missing"):
         BiEncoder.load(folder)
 
 
