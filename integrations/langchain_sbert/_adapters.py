@@ -51,7 +51,7 @@ class EmbeddingsEncoder:
     @cached_property
     def dim(self) -> int:
         """Width of the vectors."""
-        return len(self._embeddings.embed_query("dimension"))
+        return len(self._array(self._embeddings.embed_query("dimension")))
 
     @cached_property
     def identity(self) -> ModelIdentity:
@@ -74,8 +74,24 @@ class EmbeddingsEncoder:
     def _class_name(self) -> str:
         return type(self._embeddings).__qualname__
 
-    def _matrix(self, rows: Sequence[Any], texts: Sequence[str]) -> Vectors:
+    def _array(self, vector: Any) -> Vectors:
+        """One vector, as it was given."""
+        try:
+            row = np.asarray(vector, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"{self._class_name} gave no vector ({error}): nothing was written"
+            ) from error
+        if row.ndim != 1:
+            raise ModelError(
+                f"{self._class_name} gave {type(vector).__name__} of the shape {row.shape}, "
+                "expected a vector for each text: nothing was written"
+            )
+        return row
+
+    def _matrix(self, found: Any, texts: Sequence[str]) -> Vectors:
         """Check that no text lost its vector and no vector its width."""
+        rows = [self._array(row) for row in (found if isinstance(found, Iterable) else [found])]
         if len(rows) != len(texts):
             raise ModelError(
                 f"{self._class_name} gave {len(rows)} vectors for {len(texts)} texts, so "
@@ -87,7 +103,7 @@ class EmbeddingsEncoder:
                 f"{self._class_name} gave a vector of {min(widths)} dimensions, and its others "
                 f"have {self.dim}: nothing was written"
             )
-        return np.asarray(rows, dtype=np.float32).reshape(len(texts), self.dim)
+        return np.stack(rows) if rows else np.empty((0, self.dim), dtype=np.float32)
 
 
 def _model_name(embeddings: Embeddings) -> str | None:

@@ -18,7 +18,7 @@ from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.ingest.expand import expand
-from sbert_retriever.query import Search, SearchOptions, nearest, query_vector
+from sbert_retriever.query import Search, SearchOptions, nearest, query_vector, whole
 from sbert_retriever.types import Hit, ScoreKind
 
 if TYPE_CHECKING:
@@ -111,12 +111,12 @@ def diverse(
         InputTypeError: One of them is no number, or an option is unknown.
     """
     asked = Search(k=k, **options)
-    fetch = Search(k=max(_FETCHED, k) if fetch_k is None else fetch_k)
-    _check(asked.k, fetch.k, lambda_mult)
+    fetched = max(_FETCHED, k) if fetch_k is None else whole("fetch_k", fetch_k, least=1)
+    _check(asked.k, fetched, lambda_mult)
     store = retriever.store
     condition = build_filter(asked.filter, metadata_key=store.layout.metadata_key)
     row = yield from _query_row(retriever, query)
-    wider = replace(asked, k=fetch.k, expand=None)
+    wider = replace(asked, k=fetched, expand=None)
     candidates = (yield from nearest(store, row, condition, wider))[0]
     vectors = yield from store.vectors([hit.id for hit in candidates])
     # A passage deleted since the search has no vector any more.

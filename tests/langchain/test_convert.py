@@ -93,6 +93,21 @@ def test_embeddings_that_lose_a_text_are_refused() -> None:
         EmbeddingsEncoder(Remote()).encode_passages(["a", "b"])
 
 
+@pytest.mark.parametrize("rows", [None, 3, [None], ["abc"], [["a", "b"]]])
+def test_embeddings_that_give_no_vectors_are_refused(rows: Any) -> None:
+    class Odd(Remote):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return rows  # type: ignore[no-any-return]  # that it lies is the case
+
+        def embed_query(self, text: str) -> list[float]:
+            return rows[0] if isinstance(rows, list) else rows  # type: ignore[no-any-return]
+
+    with pytest.raises(ModelError, match="Odd gave"):
+        EmbeddingsEncoder(Odd()).encode_passages(["a"])
+    with pytest.raises(ModelError, match="Odd gave"):
+        EmbeddingsEncoder(Odd()).dim  # noqa: B018  # it is measured when first asked for
+
+
 def test_embeddings_that_change_their_width_are_refused() -> None:
     with pytest.raises(ModelError, match="3 dimensions, and its others have 2"):
         EmbeddingsEncoder(Remote(rows=[[1, 0], [1, 0, 0]])).encode_passages(["a", "b"])
