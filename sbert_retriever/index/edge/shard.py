@@ -188,8 +188,8 @@ def check_room(folder: Path, least: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < least:
         raise StoreError(
-            f"the disk of {folder} has {free / 2**20:.0f} MiB free, and this needs "
-            f"{least / 2**20:.0f}: make room and run it again; what was written is kept"
+            f"the disk of {folder} has {free // 2**20} MiB free, and this needs "
+            f"{least // 2**20}: make room and run it again; what was written is kept"
         )
 
 
