@@ -119,7 +119,10 @@ class EmbeddedClient:
         with self._guard:
             self._check_open()
             if self.collection_exists(collection_name):
-                raise StoreError(f"collection {collection_name!r} exists in {self.folder}")
+                raise StoreError(
+                    f"collection {collection_name!r} exists in {self.folder}; if another process "
+                    "created it just now, run this again"
+                )
             place = self._place(collection_name)
             config = convert.edge_config(
                 vectors_config, sparse_vectors_config, hnsw_config=hnsw_config
