@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, get_args
 
 import numpy as np
 from qdrant_client import models
 
+from sbert_retriever.closing import Closing
 from sbert_retriever.errors import (
     InputError,
     InputTypeError,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Retriever:
+class Retriever(Closing):
     """Index passages and search them by meaning. Make one with `Retriever.open`.
 
     Safe to use from many threads. Each method has an asynchronous twin whose name begins with
@@ -405,28 +405,6 @@ class Retriever:
     async def aclose(self) -> None:
         """`close`, with the asynchronous client that this retriever opened."""
         await self._store.connection.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     # Inside -----------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.callbacks import (
@@ -19,6 +18,7 @@ from qdrant_client import models
 
 from langchain_sbert._opening import open_store
 from langchain_sbert.vectorstore import SBERTVectorStore
+from sbert_retriever.closing import Closing
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.query import FilterSpec, SearchOptions
 
@@ -30,7 +30,7 @@ _OPTIONS = {"k", *SearchOptions.__annotations__}
 _MMR_OPTIONS = {"fetch_k", "lambda_mult"}
 
 
-class SBERTRetriever(VectorStoreRetriever):
+class SBERTRetriever(Closing, VectorStoreRetriever):
     """Questions to documents; drops into any chain, and adds documents too.
 
     `invoke(question, k=1)` and its likes take any argument of the search; what the call says wins
@@ -158,28 +158,6 @@ class SBERTRetriever(VectorStoreRetriever):
     async def aclose(self) -> None:
         """`close` for an event loop."""
         await self.vectorstore.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
@@ -19,6 +18,7 @@ from langchain_sbert._adapters import EncoderEmbeddings, encoder_of
 from langchain_sbert._reading import ReadingStore
 from langchain_sbert._writing import WritingStore
 from sbert_retriever import Retriever
+from sbert_retriever.closing import Closing
 from sbert_retriever.index.points import Layout
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_sbert.retriever import SBERTRetriever
 
 
-class SBERTVectorStore(WritingStore, ReadingStore):
+class SBERTVectorStore(Closing, WritingStore, ReadingStore):
     """Documents and their vectors in a folder, in memory, or on a Qdrant server.
 
     Each search takes, as keywords: `filter` (on metadata, a dict such as {"lang": "en", "year":
@@ -276,25 +276,3 @@ class SBERTVectorStore(WritingStore, ReadingStore):
     async def aclose(self) -> None:
         """`close`, with the asynchronous client that this store opened."""
         await self._retriever.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
