@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sbert_retriever.errors import (
     CollectionNotFoundError,
@@ -18,7 +19,7 @@ from sbert_retriever.lazy_encoder import LazyEncoder
 
 def settle(
     store: PassageStore, encoder: LazyEncoder, *, filterable: Mapping[str, str], create: bool
-) -> None:
+) -> Mapping[str, Any]:
     """Hold an encoder to the collection's contract, or create the collection with the encoder's.
 
     Args:
@@ -26,6 +27,9 @@ def settle(
         encoder: What it is opened with.
         filterable: Metadata fields to index where it is created.
         create: Whether to create it.
+
+    Returns:
+        The metadata of the collection that was there.
 
     Raises:
         CollectionNotFoundError: It is not there, and may not or cannot be created.
@@ -36,13 +40,14 @@ def settle(
     facts = _first_answer(store)
     if facts is not None:
         _hold_to(store, encoder, facts)
-    elif create:
-        _create(store, encoder, filterable)
-    else:
+        return facts.metadata
+    if not create:
         raise CollectionNotFoundError(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
             "name one that is there"
         )
+    _create(store, encoder, filterable)
+    return {}
 
 
 def _first_answer(store: PassageStore) -> CollectionFacts | None:

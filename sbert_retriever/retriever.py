@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, get_args
 
@@ -25,17 +26,19 @@ from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.opening import settle
-from sbert_retriever.query import (
+from sbert_retriever.search.answer import searched
+from sbert_retriever.search.first_stage import grown, nearest, query_vector
+from sbert_retriever.search.request import (
     FilterSpec,
+    Query,
+    QueryOptions,
     Search,
     SearchOptions,
-    nearest,
     query_text,
     query_texts,
-    query_vector,
-    searched,
     whole,
 )
+from sbert_retriever.search.second_stage import RerankerSpec, SecondStage
 from sbert_retriever.types import (
     Encoder,
     Failure,
@@ -43,6 +46,8 @@ from sbert_retriever.types import (
     IndexReport,
     OnTruncate,
     Passage,
+    Profile,
+    RerankMode,
     RetrieverInfo,
     SearchResult,
 )
@@ -63,11 +68,15 @@ class Retriever(Closing):
     Args:
         store: The collection.
         encoder: Texts to vectors, loaded when first needed.
+        second: The reranker, where there is one, and the collection's profile.
     """
 
-    def __init__(self, store: PassageStore, encoder: LazyEncoder) -> None:
+    def __init__(
+        self, store: PassageStore, encoder: LazyEncoder, second: SecondStage | None = None
+    ) -> None:
         self._store = store
         self._encoder = encoder
+        self._second = second or SecondStage()
 
     @classmethod
     def open(
@@ -75,6 +84,7 @@ class Retriever(Closing):
         location: str | PathLike[str] | None = None,
         *,
         model: str | PathLike[str] | Encoder | None = None,
+        reranker: RerankerSpec | None = None,
         collection_name: str = "default",
         device: str = "auto",
         dtype: str = "auto",
@@ -95,9 +105,12 @@ class Retriever(Closing):
                 URL.
             model: A folder, a packaged name, a hub id, or any `Encoder`. None reopens with the
                 model that the collection was built with, loaded at the first text to encode.
+            reranker: The second stage: a cross-encoder's folder, packaged name or hub id, a
+                `CrossEncoder`, a `Reranker`, or any `Scorer`. None loads the one that the
+                collection's saved profile names, if it names one, at the first search.
             collection_name: Which collection at that location.
-            device: "auto", "cpu", "cuda", "cuda:1", "mps".
-            dtype: "auto", "float32", "bfloat16", "float16".
+            device: "auto", "cpu", "cuda", "cuda:1", "mps"; for both models.
+            dtype: "auto", "float32", "bfloat16", "float16"; for both models.
             api_key: For a URL; None reads QDRANT_API_KEY.
             client: Any QdrantClient, used instead of a location and left open by `close`.
             async_client: Its asynchronous twin; without it, async calls go through a thread.
@@ -121,6 +134,7 @@ class Retriever(Closing):
             StoreUnavailableError: No server answered within a few seconds.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype)
+        second = SecondStage(reranker, device=device, dtype=dtype)
         connection = connect(
             location,
             client=client,
@@ -132,11 +146,21 @@ class Retriever(Closing):
         )
         try:
             store = PassageStore(connection, collection_name, layout)
-            settle(store, encoder, filterable=filterable or {}, create=create)
+            metadata = settle(store, encoder, filterable=filterable or {}, create=create)
         except BaseException:
             connection.close()
             raise
-        return cls(store, encoder)
+        return cls(store, encoder, second.over(metadata))
+
+    def with_reranker(self, reranker: RerankerSpec | None) -> Self:
+        """Another retriever over the same collection and encoder, with another second stage.
+
+        Closing either closes both.
+
+        Args:
+            reranker: As for `open`.
+        """
+        return type(self)(self._store, self._encoder, self._second.with_reranker(reranker))
 
     # Searching --------------------------------------------------------------------------
 
@@ -149,25 +173,48 @@ class Retriever(Closing):
         score_threshold: float | None = None,
         expand: Expand | None = None,
         window: int = 1,
-        exact: bool = False,
+        exact: bool | None = None,
         ef: int | None = None,
+        candidates: int | None = None,
+        rerank_mode: RerankMode | None = None,
+        budget_ms: float | None = None,
+        profile: str | Profile | None = None,
+        rerank_threshold: float | None = None,
     ) -> list[Hit]:
-        """The k passages nearest in meaning, best first.
+        """The k passages that answer a query best, best first.
+
+        Without a reranker these are the nearest in meaning. With one, a cross-encoder scores the
+        first of them again; how many is said here, or by a profile: the one named here, else the
+        one saved with the collection, else "balanced". What is said here comes before a profile.
 
         Args:
             query: A question, or any text.
             k: How many.
             filter: On metadata: {"lang": "en", "year": {"gte": 2020}}; or a models.Filter.
-            score_threshold: Hits below this score (on the hit's score_kind) are left out.
+            score_threshold: Hits that the first stage scores below this (a cosine, or whatever
+                `info().score_kind` says) are left out, before any rerank.
             expand: "neighbours" or "parent": hand out the text around each chunk.
             window: Chunks on each side, for "neighbours".
             exact: Compare with every vector instead of walking the HNSW graph.
             ef: Width of the walk; more is more exact and slower. None is the engine's own.
+            candidates: How many of the first stage's hits are scored again; all of them are.
+            rerank_mode: "replace" takes the cross-encoder's order, "fuse" joins both orders.
+            budget_ms: Milliseconds for the query: as many candidates as fit are scored again, the
+                best first. Models are loaded, and the speed is measured at the first use, before
+                that time begins. In a batch, each query has it.
+            profile: "fast", "balanced", "accurate", or a `Profile`.
+            rerank_threshold: Hits that the cross-encoder scores below this, on its own scale, are
+                left out, and so are those that it was not asked about.
 
         Raises:
-            InputError: k below 1, or an unusable filter, threshold, window or ef.
+            InputError: k below 1, an unusable filter, threshold, window or ef; or what takes a
+                reranker was asked for, and there is none.
             InputTypeError: The query is not a string.
             ModelError: The encoder gave a vector that is not finite.
+
+        Warns:
+            FallbackWarning: The reranker failed: the first stage's order is kept, and each hit's
+                `fallback` says why.
         """
         return self.search_detailed(
             query,
@@ -178,42 +225,58 @@ class Retriever(Closing):
             window=window,
             exact=exact,
             ef=ef,
+            candidates=candidates,
+            rerank_mode=rerank_mode,
+            budget_ms=budget_ms,
+            profile=profile,
+            rerank_threshold=rerank_threshold,
         ).hits
 
-    async def asearch(self, query: str, k: int = 10, **options: Unpack[SearchOptions]) -> list[Hit]:
+    async def asearch(self, query: str, k: int = 10, **options: Unpack[QueryOptions]) -> list[Hit]:
         """`search` for an event loop."""
         return (await self.asearch_detailed(query, k, **options)).hits
 
     def search_detailed(
-        self, query: str, k: int = 10, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 10, **options: Unpack[QueryOptions]
     ) -> SearchResult:
-        """`search`, with the milliseconds of each stage."""
-        return self._run(self._searched([query_text(query)], Search(k=k, **options)))[0]
+        """`search`, with the milliseconds of each stage and how many hits were rescored."""
+        return self._run(self._searched([query_text(query)], Query(k=k, **options)))[0]
 
     async def asearch_detailed(
-        self, query: str, k: int = 10, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 10, **options: Unpack[QueryOptions]
     ) -> SearchResult:
         """`search_detailed` for an event loop."""
-        return (await self._arun(self._searched([query_text(query)], Search(k=k, **options))))[0]
+        return (await self._arun(self._searched([query_text(query)], Query(k=k, **options))))[0]
 
     def search_batch(
-        self, queries: Iterable[str], k: int = 10, **options: Unpack[SearchOptions]
+        self, queries: Iterable[str], k: int = 10, **options: Unpack[QueryOptions]
     ) -> list[list[Hit]]:
         """`search` for many queries, encoded and answered together, in their order."""
-        found = self._run(self._searched(query_texts(queries), Search(k=k, **options)))
-        return [result.hits for result in found]
+        return [result.hits for result in self.search_batch_detailed(queries, k, **options)]
 
     async def asearch_batch(
-        self, queries: Iterable[str], k: int = 10, **options: Unpack[SearchOptions]
+        self, queries: Iterable[str], k: int = 10, **options: Unpack[QueryOptions]
     ) -> list[list[Hit]]:
         """`search_batch` for an event loop."""
-        found = await self._arun(self._searched(query_texts(queries), Search(k=k, **options)))
+        found = await self.asearch_batch_detailed(queries, k, **options)
         return [result.hits for result in found]
+
+    def search_batch_detailed(
+        self, queries: Iterable[str], k: int = 10, **options: Unpack[QueryOptions]
+    ) -> list[SearchResult]:
+        """`search_batch`, with the milliseconds that each stage took for all of them."""
+        return self._run(self._searched(query_texts(queries), Query(k=k, **options)))
+
+    async def asearch_batch_detailed(
+        self, queries: Iterable[str], k: int = 10, **options: Unpack[QueryOptions]
+    ) -> list[SearchResult]:
+        """`search_batch_detailed` for an event loop."""
+        return await self._arun(self._searched(query_texts(queries), Query(k=k, **options)))
 
     def search_by_vector(
         self, vector: ArrayLike, k: int = 10, **options: Unpack[SearchOptions]
     ) -> list[Hit]:
-        """The k passages nearest to a vector (dim,), with the options of `search`.
+        """The k passages nearest to a vector (dim,), with the first stage's options of `search`.
 
         Raises:
             InputError: The vector has another shape, or NaN, infinity, or nothing but zeros.
@@ -386,7 +449,24 @@ class Retriever(Closing):
         """`delete_all` for an event loop."""
         return await self._arun(self._emptied())
 
+    def save_profile(self, profile: Profile) -> None:
+        """Keep an operating point with the collection: searches that name none follow it."""
+        self._run(self._profile_saved(profile))
+
+    async def asave_profile(self, profile: Profile) -> None:
+        """`save_profile` for an event loop."""
+        await self._arun(self._profile_saved(profile))
+
     # Life -------------------------------------------------------------------------------
+
+    @property
+    def profile(self) -> Profile | None:
+        """The operating point saved with the collection.
+
+        Raises:
+            ContractError: It has settings that this version does not know, or is damaged.
+        """
+        return self._second.saved
 
     @property
     def encoder(self) -> Encoder:
@@ -417,22 +497,23 @@ class Retriever(Closing):
     def _condition(self, spec: FilterSpec | None) -> models.Filter | None:
         return build_filter(spec, metadata_key=self._store.layout.metadata_key)
 
-    def _searched(self, queries: list[str], asked: Search) -> Steps[list[SearchResult]]:
-        return searched(self._store, self._encoder, queries, asked)
+    def _searched(self, queries: list[str], asked: Query) -> Steps[list[SearchResult]]:
+        return searched(self._store, self._encoder, self._second, queries, asked)
 
     def _by_vector(self, vector: ArrayLike, asked: Search) -> Steps[list[Hit]]:
         row = query_vector(vector, store=self._store)
         found = yield from nearest(self._store, row, self._condition(asked.filter), asked)
-        return found[0]
+        return (yield from grown(self._store, found, asked))[0]
 
     def _similar(self, passage_id: str, asked: Search) -> Steps[list[Hit]]:
         vector = yield from self._store.vector(check_id(passage_id))
         if vector is None:
             raise InputError(f"no passage has the id {passage_id[:80]!r}")
-        one_more = Search(**{**vars(asked), "k": asked.k + 1})
+        one_more = replace(asked, k=asked.k + 1)
         row = np.asarray(vector, dtype=np.float32)[None]
         found = yield from nearest(self._store, row, self._condition(asked.filter), one_more)
-        return [hit for hit in found[0] if hit.id != passage_id][: asked.k]
+        others = [hit for hit in found[0] if hit.id != passage_id][: asked.k]
+        return (yield from grown(self._store, [others], asked))[0]
 
     def _scrolled(
         self, spec: FilterSpec | None, limit: int, offset: str | int | None
@@ -497,6 +578,12 @@ class Retriever(Closing):
         deleted = yield from self._store.delete_all()
         yield from self._store.settle()
         return deleted
+
+    def _profile_saved(self, profile: Profile) -> Steps[None]:
+        if not isinstance(profile, Profile):
+            raise InputTypeError(f"profile is {type(profile).__name__}, expected a Profile")
+        yield from self._store.save_profile(profile)
+        self._second.remember(profile)
 
     def _info_of(self, facts: CollectionFacts) -> RetrieverInfo:
         identity = facts.contract.model if facts.contract is not None else None

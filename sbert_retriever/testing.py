@@ -1,4 +1,4 @@
-"""Test doubles that ship: a tiny checkpoint, an encoder without torch, vectors for benchmarks."""
+"""Test doubles that ship: a tiny checkpoint, models without torch, vectors for benchmarks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbert_retriever.errors import InputTypeError
-from sbert_retriever.types import ModelIdentity
+from sbert_retriever.types import ModelIdentity, ScoreKind
 
 if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
@@ -175,6 +175,36 @@ def _write_weights(
         state[f"{name}.weight"] = rng.normal(1, 0.1, hidden).astype(np.float32)
         state[f"{name}.bias"] = rng.normal(0, 0.1, hidden).astype(np.float32)
     save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
+
+
+class TableScorer:
+    """A scorer that looks each passage's score up, so that a rerank's outcome is known.
+
+    Args:
+        scores: {text of a passage: its logit}; a text that is not there scores 0.
+
+    Attributes:
+        asked: The pairs that it was asked for.
+        calls: How often it was asked.
+
+    Examples:
+        >>> TableScorer({"cats purr": 2.5}).score([("which animal purrs?", "cats purr")])
+        array([2.5], dtype=float32)
+    """
+
+    score_kind: ScoreKind = "logit"
+
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self.scores = scores
+        self.asked: list[tuple[str, str]] = []
+        self.calls = 0
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> npt.NDArray[np.float32]:
+        """Scores float32 (n,)."""
+        given = list(pairs)
+        self.asked += given
+        self.calls += 1
+        return np.array([self.scores.get(text, 0.0) for _, text in given], dtype=np.float32)
 
 
 class HashEncoder:

@@ -136,11 +136,16 @@ class SearchResult:
 
     Args:
         hits: Best first.
-        timings_ms: Milliseconds by stage: "encode", "search", "total".
+        timings_ms: Milliseconds by stage: "encode", "search", "rerank", "total". Queries of one
+            batch share them.
+        candidates: How many hits of the first stage a cross-encoder was to score.
+        rescored: How many it scored.
     """
 
     hits: list[Hit]
     timings_ms: Mapping[str, float]
+    candidates: int = 0
+    rescored: int = 0
 
 
 @dataclass(frozen=True)
@@ -341,6 +346,8 @@ class Profile:
         exact: Whether the first stage compares with every vector.
         ef: Width of its walk through the graph; None is the engine's own.
         truncate_dim: Dimensions of the vectors that are used; None is all.
+        reranker: The cross-encoder that it was measured with, loaded where a retriever was opened
+            without one; None names none.
 
     Raises:
         InputError: A value is out of range.
@@ -364,9 +371,12 @@ class Profile:
     exact: bool = False
     ef: int | None = None
     truncate_dim: int | None = None
+    reranker: str | None = None
 
     def __post_init__(self) -> None:
         _expect(self.name, str, "Profile.name")
+        if self.reranker is not None:
+            _expect(self.reranker, str, "Profile.reranker")
         _expect(self.exact, bool, "Profile.exact")
         _in_range("candidates", self.candidates, least=1)
         _in_range("late", self.late, least=0)
@@ -390,6 +400,11 @@ class Profile:
             if f.name in _PROFILE_SHOWN or getattr(self, f.name) != f.default
         ]
         return f"{self.name}: {', '.join(x for x in shown if not x.startswith('name='))}"
+
+    @property
+    def reranks(self) -> bool:
+        """Whether a cross-encoder takes part."""
+        return self.rerank_depth != 0
 
     @classmethod
     def named(cls, name: str) -> Profile:

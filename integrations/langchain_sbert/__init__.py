@@ -1,4 +1,4 @@
-"""Sentence-BERT retrieval in LangChain: embeddings, a vector store and a retriever.
+"""Sentence-BERT retrieval in LangChain: embeddings, a vector store, a retriever, a reranker.
 
 Names are loaded when first used, so importing this package loads neither torch nor langchain_core.
 """
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langchain_sbert.embeddings import SBERTEmbeddings
+    from langchain_sbert.reranker import SBERTCrossEncoder, SBERTReranker
     from langchain_sbert.retriever import SBERTRetriever
     from langchain_sbert.vectorstore import SBERTVectorStore
 else:
     _HOMES = {
         "SBERTEmbeddings": "langchain_sbert.embeddings",
+        "SBERTCrossEncoder": "langchain_sbert.reranker",
+        "SBERTReranker": "langchain_sbert.reranker",
         "SBERTRetriever": "langchain_sbert.retriever",
         "SBERTVectorStore": "langchain_sbert.vectorstore",
     }
@@ -29,7 +32,13 @@ else:
         return value
 
 
-__all__ = ["SBERTEmbeddings", "SBERTVectorStore", "SBERTRetriever"]
+__all__ = [
+    "SBERTEmbeddings",
+    "SBERTVectorStore",
+    "SBERTRetriever",
+    "SBERTReranker",
+    "SBERTCrossEncoder",
+]
 
 
 def __dir__() -> list[str]:

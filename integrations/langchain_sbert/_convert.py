@@ -1,7 +1,8 @@
 """LangChain's documents to passages and back: the only file that knows both.
 
 A document keeps its id and its metadata exactly. Its source, by which passages are pruned and
-deleted, is `metadata["source"]` where that is a string; it stays in the metadata too.
+deleted, is `metadata["source"]` where that is a string; it stays in the metadata too. What a
+second stage said is put under keys of its own, and left out when the document is added again.
 """
 
 from __future__ import annotations
@@ -12,8 +13,22 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_sbert._relevance import relevance_of
 from sbert_retriever.errors import InputError, InputTypeError
-from sbert_retriever.types import Hit, Passage
+from sbert_retriever.types import Hit, Passage, ScoreKind
+
+SCORES_KEY = "_sbert"
+"""In the metadata of a document that went through a second stage: its scores, and what was done."""
+RELEVANCE_KEY = "relevance_score"
+"""Beside it, the relevance from 0 to 1 where its score has one, under LangChain's usual key."""
+
+
+RANK_KIND: ScoreKind = "rrf"
+"""Of a document that nothing has scored yet: it has a rank."""
+_SCORE_FIELDS = (
+    *("score", "score_kind", "first_score", "first_score_kind"),
+    *("reranked", "cut_short", "fallback", "truncated"),
+)
 
 
 def passages_of_texts(
@@ -59,11 +74,12 @@ def passages_of_documents(
 
 
 def _passage(name: str | None, text: str, metadata: Mapping[str, Any] | None) -> Passage:
-    source = (metadata or {}).get("source")
+    kept = without_scores(metadata or {})
+    source = kept.get("source")
     return Passage(
         str(uuid.uuid4()) if name is None else name,
         text,
-        metadata or {},
+        kept,
         source if isinstance(source, str) else None,
     )
 
@@ -74,13 +90,62 @@ def document(passage: Passage) -> Document:
 
 
 def documents(hits: Iterable[Hit]) -> list[Document]:
-    """Hits as documents, in their order."""
-    return [document(hit.passage) for hit in hits]
+    """Hits as documents, in their order; with their scores where a second stage took part."""
+    found = list(hits)
+    if not any(hit.reranked or hit.cut_short or hit.fallback is not None for hit in found):
+        return [document(hit.passage) for hit in found]
+    return [with_scores(document(hit.passage), hit) for hit in found]
 
 
 def scored(hits: Iterable[Hit]) -> list[tuple[Document, float]]:
     """Hits as documents with their scores, in their order."""
-    return [(document(hit.passage), hit.score) for hit in hits]
+    found = list(hits)
+    return [(each, hit.score) for each, hit in zip(documents(found), found, strict=True)]
+
+
+def with_scores(given: Document, hit: Hit, *, hidden: ScoreKind | None = None) -> Document:
+    """A copy of a document, with what a second stage said of it in its metadata.
+
+    Args:
+        given: The document.
+        hit: It, after the second stage.
+        hidden: A kind of score that is left out.
+    """
+    scores = {name: getattr(hit, name) for name in _SCORE_FIELDS}
+    for name in ("score", "first_score"):
+        if hidden is not None and scores[f"{name}_kind"] == hidden:
+            scores |= {name: None, f"{name}_kind": None}
+    extra: dict[str, Any] = {SCORES_KEY: scores}
+    if hit.score_kind in ("cosine", "logit", "probability"):
+        extra[RELEVANCE_KEY] = relevance_of(hit.score_kind)(hit.score)
+    return given.model_copy(update={"metadata": without_scores(given.metadata) | extra})
+
+
+def hits_of_documents(documents: Sequence[Document]) -> list[Hit]:
+    """Documents as hits in their order, each with its position for an id.
+
+    A document that a search has scored brings its score; another has none but its rank.
+
+    Raises:
+        InputTypeError: Something among them is no Document.
+    """
+    _check_types("documents", _drawn("documents", documents), Document)
+    return [_hit(position, each) for position, each in enumerate(documents)]
+
+
+def _hit(position: int, given: Document) -> Hit:
+    passage = Passage(str(position), given.page_content)
+    scores = given.metadata.get(SCORES_KEY)
+    if isinstance(scores, Mapping) and isinstance(scores.get("score"), float):
+        return Hit(passage, scores["score"], scores["score_kind"])
+    return Hit(passage, 1 / (1 + position), RANK_KIND)
+
+
+def without_scores(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as it was before a second stage put its scores there."""
+    if SCORES_KEY not in metadata:
+        return dict(metadata)
+    return {k: v for k, v in metadata.items() if k not in (SCORES_KEY, RELEVANCE_KEY)}
 
 
 def _drawn(name: str, items: Any) -> list[Any]:

@@ -17,8 +17,8 @@ from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.steps import Steps, work
-from sbert_retriever.ingest.expand import expand
-from sbert_retriever.query import Search, SearchOptions, nearest, query_vector, whole
+from sbert_retriever.search.first_stage import grown, nearest, query_vector
+from sbert_retriever.search.request import Search, SearchOptions, whole
 from sbert_retriever.types import Hit, ScoreKind
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def diverse(
         k: How many.
         fetch_k: Among how many; None is 20, or k where that is more.
         lambda_mult: From 0 (variety only) to 1 (similarity to the query only).
-        options: Those of `Retriever.search`.
+        options: Those of `Retriever.search_by_vector`.
 
     Raises:
         InputError: `lambda_mult` outside 0 to 1, or `fetch_k` below k.
@@ -116,7 +116,7 @@ def diverse(
     store = retriever.store
     condition = build_filter(asked.filter, metadata_key=store.layout.metadata_key)
     row = yield from _query_row(retriever, query)
-    wider = replace(asked, k=fetched, expand=None)
+    wider = replace(asked, k=fetched)
     candidates = (yield from nearest(store, row, condition, wider))[0]
     vectors = yield from store.vectors([hit.id for hit in candidates])
     # A passage deleted since the search has no vector any more.
@@ -126,9 +126,7 @@ def diverse(
     matrix = np.stack([vectors[hit.id] for hit in candidates])
     order = mmr_order(row[0], matrix, k=k, lambda_mult=lambda_mult, score_kind=store.score_kind)
     hits = [candidates[position] for position in order]
-    if asked.expand is None:
-        return hits
-    return (yield from expand(store, hits, how=asked.expand, window=asked.window))
+    return (yield from grown(store, [hits], asked))[0]
 
 
 def _query_row(retriever: Retriever, query: str | Sequence[float]) -> Steps[Vectors]:

@@ -14,10 +14,10 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_sbert._convert import document, documents, scored
 from langchain_sbert._mmr import diverse
+from langchain_sbert._relevance import relevance_of
 from sbert_retriever import Retriever
-from sbert_retriever.errors import InputError
-from sbert_retriever.query import FilterSpec, SearchOptions, query_text
-from sbert_retriever.types import ScoreKind
+from sbert_retriever.search.request import FilterSpec, QueryOptions, SearchOptions, query_text
+from sbert_retriever.types import Hit
 
 _PAGE = 500
 _Diverse: TypeAlias = tuple[str | Sequence[float], int, int | None, float, SearchOptions]
@@ -57,25 +57,28 @@ class ReadingStore(VectorStore):
                 return
 
     def similarity_search(
-        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[Document]:
         """The k documents nearest in meaning to a text, best first."""
         return documents(self._retriever.search(query, k, **options))
 
     async def asimilarity_search(
-        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[Document]:
         """`similarity_search` for an event loop."""
         return documents(await self._retriever.asearch(query, k, **options))
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[tuple[Document, float]]:
-        """`similarity_search`, with the score of each: the cosine, bigger is better."""
+        """`similarity_search`, with the score of each: bigger is better.
+
+        It is the cosine, or after a rerank what the cross-encoder says.
+        """
         return scored(self._retriever.search(query, k, **options))
 
     async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` for an event loop."""
         return scored(await self._retriever.asearch(query, k, **options))
@@ -105,26 +108,28 @@ class ReadingStore(VectorStore):
         return scored(await self._retriever.asearch_by_vector(embedding, k, **options))
 
     def similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[tuple[Document, float]]:
-        """`similarity_search`, with the relevance of each: the cosine, cut to 0 to 1.
+        """`similarity_search`, with the relevance of each, from 0 to 1.
+
+        That is the cosine, cut to these bounds; after a rerank, the sigmoid of the
+        cross-encoder's logit.
 
         The threshold is compared with the cosine itself, as in every other search, so that one
         number keeps the same documents in all of them.
 
         Raises:
-            InputError: The collection's scores are no cosines, and no relevance follows from them.
+            InputError: The scores have no bounds, and no relevance follows from them.
         """
-        relevance = self._select_relevance_score_fn()
-        return [(d, relevance(s)) for d, s in scored(self._retriever.search(query, k, **options))]
+        self._select_relevance_score_fn()
+        return relevant(self._retriever.search(query, k, **options))
 
     async def asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **options: Unpack[SearchOptions]
+        self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_relevance_scores` for an event loop."""
-        relevance = self._select_relevance_score_fn()
-        found = await self._retriever.asearch(query, k, **options)
-        return [(d, relevance(s)) for d, s in scored(found)]
+        self._select_relevance_score_fn()
+        return relevant(await self._retriever.asearch(query, k, **options))
 
     def max_marginal_relevance_search(
         self,
@@ -195,20 +200,7 @@ class ReadingStore(VectorStore):
         return relevance_of(self._retriever.store.score_kind)
 
 
-def relevance_of(score_kind: ScoreKind) -> Callable[[float], float]:
-    """From a score to LangChain's relevance, which lies between 0 and 1.
-
-    Raises:
-        InputError: The scale has no such bounds.
-
-    Examples:
-        >>> relevance_of("cosine")(0.7), relevance_of("cosine")(-0.2)
-        (0.7, 0.0)
-    """
-    if score_kind != "cosine":
-        raise InputError(
-            f"the scores of this collection are {score_kind}, which has no bounds that a relevance "
-            "from 0 to 1 could be made of: use similarity_search_with_score, and a "
-            "score_threshold on that scale"
-        )
-    return lambda score: min(1.0, max(0.0, score))
+def relevant(hits: Sequence[Hit]) -> list[tuple[Document, float]]:
+    """Hits as documents with their relevance, in their order."""
+    found = zip(documents(hits), hits, strict=True)
+    return [(each, relevance_of(hit.score_kind)(hit.score)) for each, hit in found]

@@ -20,7 +20,7 @@ from langchain_sbert.embeddings import SBERTEmbeddings
 from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError, InputTypeError, StoreRequestError, TruncationWarning
 from sbert_retriever.index.points import Draft, Layout, draft
-from sbert_retriever.query import FilterSpec
+from sbert_retriever.search.request import FilterSpec
 from sbert_retriever.types import IndexReport, Passage
 
 

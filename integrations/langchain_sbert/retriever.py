@@ -13,21 +13,24 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from qdrant_client import models
 
 from langchain_sbert._opening import open_store
 from langchain_sbert.vectorstore import SBERTVectorStore
 from sbert_retriever.closing import Closing
 from sbert_retriever.errors import InputError, InputTypeError
-from sbert_retriever.query import FilterSpec, SearchOptions
+from sbert_retriever.search.request import FilterSpec, QueryOptions, SearchOptions
+from sbert_retriever.search.second_stage import RerankerSpec, as_reranker
+from sbert_retriever.types import Profile, RerankMode
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
 
-_FIELDS = ("k", "filter", "score_threshold")
-_OPTIONS = {"k", *SearchOptions.__annotations__}
-_MMR_OPTIONS = {"fetch_k", "lambda_mult"}
+_RERANK_FIELDS = ("candidates", "rerank_mode", "budget_ms", "profile", "rerank_threshold")
+_FIELDS = ("k", "filter", "score_threshold", *_RERANK_FIELDS)
+_OPTIONS = {"k", *QueryOptions.__annotations__}
+_MMR_OPTIONS = {"k", *SearchOptions.__annotations__, "fetch_k", "lambda_mult"}
 
 
 class SBERTRetriever(Closing, VectorStoreRetriever):
@@ -44,8 +47,15 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         search_type: "similarity", "similarity_score_threshold" (which insists on a threshold), or
             "mmr" (near to the question, unlike one another).
         search_kwargs: More arguments of the search: "expand", "window", "exact", "ef", and for
-            "mmr" "fetch_k" and "lambda_mult". "k", "filter" and "score_threshold" in it are
-            moved to their fields.
+            "mmr" "fetch_k" and "lambda_mult". What has a field of its own is moved there.
+        reranker: The second stage: a cross-encoder's name or folder, a `CrossEncoder`, a
+            `Reranker`, or any `Scorer`; None is the vector store's own. Documents then carry their
+            scores in `metadata["_sbert"]`, and `metadata["relevance_score"]`. Not for "mmr".
+        candidates: How many of the first stage's documents it scores.
+        rerank_mode: "replace" takes its order, "fuse" joins both orders.
+        budget_ms: Milliseconds for a question: it scores as many documents as fit.
+        profile: "fast", "balanced", "accurate", or a `Profile`.
+        rerank_threshold: Documents that it scores below this are left out.
 
     Raises:
         ValidationError: A field is unknown, or has an unusable value.
@@ -58,6 +68,14 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
     k: int = Field(default=4, ge=1, strict=True)
     filter: dict[str, Any] | models.Filter | None = None
     score_threshold: float | None = None
+    reranker: Any = None
+    candidates: int | None = Field(default=None, ge=1, strict=True)
+    rerank_mode: RerankMode | None = None
+    budget_ms: float | None = Field(default=None, ge=0)
+    profile: str | Profile | None = None
+    rerank_threshold: float | None = None
+
+    _searching: SBERTVectorStore = PrivateAttr()
 
     @classmethod
     def open(
@@ -70,6 +88,12 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         score_threshold: float | None = None,
         search_type: str = "similarity",
         search_kwargs: Mapping[str, Any] | None = None,
+        reranker: RerankerSpec | None = None,
+        candidates: int | None = None,
+        rerank_mode: RerankMode | None = None,
+        budget_ms: float | None = None,
+        profile: str | Profile | None = None,
+        rerank_threshold: float | None = None,
         collection_name: str | None = None,
         device: str = "auto",
         dtype: str = "auto",
@@ -90,6 +114,12 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             score_threshold: Documents whose cosine is below are left out.
             search_type: "similarity", "similarity_score_threshold" or "mmr".
             search_kwargs: More arguments of the search.
+            reranker: The second stage, on the same device and in the same dtype.
+            candidates: How many documents it scores.
+            rerank_mode: "replace" or "fuse".
+            budget_ms: Milliseconds for a question.
+            profile: "fast", "balanced", "accurate", or a `Profile`.
+            rerank_threshold: Documents that it scores below this are left out.
             collection_name: Which collection. None takes "docs", the vector store's own default,
                 where it is there, else the only collection there is.
             device: For a model given by name.
@@ -127,6 +157,14 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
                 score_threshold=score_threshold,
                 search_type=search_type,
                 search_kwargs=dict(search_kwargs or {}),
+                reranker=None
+                if reranker is None
+                else as_reranker(reranker, device=device, dtype=dtype),
+                candidates=candidates,
+                rerank_mode=rerank_mode,
+                budget_ms=budget_ms,
+                profile=profile,
+                rerank_threshold=rerank_threshold,
             )
         except BaseException:
             store.close()
@@ -151,6 +189,24 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             )
         return moved
 
+    @model_validator(mode="after")
+    def _check_mmr(self) -> Self:
+        said = [name for name in ("reranker", *_RERANK_FIELDS) if getattr(self, name) is not None]
+        if self.search_type == "mmr" and said:
+            raise InputError(
+                f"{said[0]} is given and search_type is 'mmr', which chooses by vectors alone: "
+                "leave one of them out"
+            )
+        return self
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Find the reranker."""
+        super().model_post_init(context)
+        self._searching = self.vectorstore
+        if self.reranker is not None:
+            core = self.vectorstore.retriever.with_reranker(self.reranker)
+            self._searching = SBERTVectorStore.from_retriever(core, self.vectorstore.embeddings)
+
     def close(self) -> None:
         """Close the vector store, whoever opened it."""
         self.vectorstore.close()
@@ -162,18 +218,20 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return self.vectorstore.search(query, self.search_type, **self._arguments(options))
+        return self._searching.search(query, self.search_type, **self._arguments(options))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        return await self.vectorstore.asearch(query, self.search_type, **self._arguments(options))
+        return await self._searching.asearch(query, self.search_type, **self._arguments(options))
 
     def _arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The search's arguments: the call's before the retriever's."""
         said = {name: value for name, value in options.items() if value is not None}
         _check_names(said, self.search_type)
-        own = {name: getattr(self, name) for name in _FIELDS}
+        # A profile that the call names says all of this anew.
+        left_out = _RERANK_FIELDS if self.search_type == "mmr" or "profile" in said else ()
+        own = {name: getattr(self, name) for name in _FIELDS if name not in left_out}
         return own | self.search_kwargs | said
 
 
@@ -198,7 +256,7 @@ def _with_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_names(options: Any, search_type: str) -> None:
-    known = _OPTIONS | _MMR_OPTIONS if search_type == "mmr" else _OPTIONS
+    known = _MMR_OPTIONS if search_type == "mmr" else _OPTIONS
     unknown = sorted(set(options) - known)
     if unknown:
         raise InputTypeError(

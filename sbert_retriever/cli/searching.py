@@ -12,12 +12,14 @@ import typer
 from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
-from sbert_retriever.cli.output import printable, put, put_json
+from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
-    from sbert_retriever.types import Hit
+    from sbert_retriever.retriever import Retriever
+    from sbert_retriever.types import Hit, SearchResult
 
+_DEFAULT_RERANKER = "ms-marco-MiniLM-L12-v2"
 _SNIPPET_LINES = 3
 _INDENT = " " * 4
 
@@ -40,7 +42,57 @@ def query(
         typer.Option(
             "--threshold",
             metavar="SCORE",
-            help="Leave out what scores below this.",
+            help="Leave out what the first stage scores below this.",
+            show_default=False,
+        ),
+    ] = None,
+    rerank: Annotated[
+        bool,
+        typer.Option("--rerank", help="Let a cross-encoder put the best passages in order."),
+    ] = False,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            "--reranker",
+            metavar="MODEL",
+            help=f"Which one; without it, the one of the collection's profile, or "
+            f"{_DEFAULT_RERANKER}.",
+            show_default=False,
+        ),
+    ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            "--candidates",
+            metavar="N",
+            help="How many passages it scores.",
+            show_default=False,
+        ),
+    ] = None,
+    budget_ms: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-ms",
+            metavar="MS",
+            help="Time for a question: it scores as many passages as fit.",
+            show_default=False,
+        ),
+    ] = None,
+    rerank_mode: Annotated[
+        str | None,
+        typer.Option(
+            "--rerank-mode",
+            metavar="HOW",
+            help="replace (its order counts alone) or fuse (both orders count).",
+            show_default=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="fast, balanced or accurate. Without it, the collection's own, if one was saved.",
             show_default=False,
         ),
     ] = None,
@@ -83,22 +135,65 @@ def query(
     asked = _questions(questions or [])
     with open_existing(
         location, collection, model=model, device=device, dtype=dtype, api_key=api_key
-    ) as retriever:
-        answers = retriever.search_batch(
+    ) as opened:
+        wanted = rerank or any(v is not None for v in (candidates, budget_ms, rerank_mode))
+        retriever = _with_reranker(opened, reranker, profile, wanted=wanted)
+        answers = retriever.search_batch_detailed(
             asked,
             k,
             filter=condition,
             score_threshold=threshold,
             expand=expand,  # type: ignore[arg-type]  # checked there, by name
             window=window,
-            exact=exact,
+            exact=exact or None,
             ef=ef,
+            candidates=candidates,
+            budget_ms=budget_ms,
+            rerank_mode=rerank_mode,  # type: ignore[arg-type]  # checked there, by name
+            profile=profile,
         )
-    for number, (question, hits) in enumerate(zip(asked, answers, strict=True)):
+    for number, (question, answer) in enumerate(zip(asked, answers, strict=True)):
         if json:
-            put_json({"query": question, "hits": [_as_dict(hit) for hit in hits]}, indent=None)
+            put_json(_answer_as_dict(question, answer), indent=None)
         else:
-            _print(question, hits, full=full, named=len(asked) > 1, first=number == 0)
+            _print(question, answer.hits, full=full, named=len(asked) > 1, first=number == 0)
+    _say_price(answers)
+
+
+def _with_reranker(
+    retriever: Retriever, name: str | None, profile: str | None, *, wanted: bool
+) -> Retriever:
+    """The retriever with a reranker, where one was named or is needed."""
+    from sbert_retriever.types import Profile
+
+    if name is None and (wanted or (profile is not None and Profile.named(profile).reranks)):
+        saved = retriever.profile
+        name = (saved.reranker if saved is not None else None) or _DEFAULT_RERANKER
+    return retriever if name is None else retriever.with_reranker(name)
+
+
+def _say_price(answers: list[SearchResult]) -> None:
+    """What the second stage did, and what all stages took."""
+    candidates = sum(answer.candidates for answer in answers)
+    if not candidates:
+        return
+    rescored = sum(answer.rescored for answer in answers)
+    stages = ("encode", "search", "rerank")
+    times = ", ".join(f"{stage} {answers[0].timings_ms[stage]:.0f} ms" for stage in stages)
+    say(f"rescored {rescored} of {candidates} candidates: {times}")
+    kept = {hit.fallback: None for answer in answers for hit in answer.hits if hit.fallback}
+    for reason in kept:
+        say(f"{reason}: the first stage's order is kept")
+
+
+def _answer_as_dict(question: str, answer: SearchResult) -> dict[str, Any]:
+    return {
+        "query": question,
+        "hits": [_as_dict(hit) for hit in answer.hits],
+        "timings_ms": {stage: round(ms, 3) for stage, ms in answer.timings_ms.items()},
+        "candidates": answer.candidates,
+        "rescored": answer.rescored,
+    }
 
 
 def _questions(given: list[str]) -> list[str]:
@@ -122,6 +217,11 @@ def _as_dict(hit: Hit) -> dict[str, Any]:
         "id": hit.id,
         "score": hit.score,
         "score_kind": hit.score_kind,
+        "first_score": hit.first_score,
+        "first_score_kind": hit.first_score_kind,
+        "reranked": hit.reranked,
+        "cut_short": hit.cut_short,
+        "fallback": hit.fallback,
         "text": hit.text,
         "metadata": dict(hit.metadata),
         "source": hit.source,
@@ -132,10 +232,17 @@ def _print(question: str, hits: list[Hit], *, full: bool, named: bool, first: bo
     if named:
         put(("" if first else "\n") + f"? {printable(question)}")
     for rank, hit in enumerate(hits, 1):
-        put(f"{rank:>2}. {hit.score:.3f} {hit.score_kind}  {printable(_place(hit))}")
+        put(f"{rank:>2}. {_score(hit)}  {printable(_place(hit))}")
         put(_body(hit.text, full=full))
     if not hits:
         put(f"{_INDENT}nothing found")
+
+
+def _score(hit: Hit) -> str:
+    shown = f"{hit.score:.3f} {hit.score_kind}"
+    if hit.first_score is None:
+        return shown
+    return f"{shown} ({hit.first_score:.3f} {hit.first_score_kind})"
 
 
 def _place(hit: Hit) -> str:

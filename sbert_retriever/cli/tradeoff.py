@@ -240,10 +240,10 @@ def _save(
     budget_ms: float | None,
     min_ndcg: float | None,
 ) -> None:
-    from sbert_retriever.tradeoff.choose import choose, save_profile
+    from sbert_retriever.tradeoff.choose import choose
 
     chosen = choose(report, budget_ms=budget_ms, min_ndcg=min_ndcg)
-    save_profile(retriever, chosen.point.profile)
+    retriever.save_profile(chosen.point.profile)
     measure = report.measures[0]
     say(
         f"saved as the profile of this collection: {chosen.point.profile} ({measure} "

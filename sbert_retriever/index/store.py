@@ -26,7 +26,6 @@ from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, 
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import (
     Contract,
-    profile_from_metadata,
     profile_to_metadata,
 )
 from sbert_retriever.index.filters import is_match_all
@@ -74,6 +73,7 @@ class CollectionFacts:
         score_kind: Which score its distance gives.
         contract: What it was built with; None where another program made it.
         filterable: Payload fields with an index.
+        metadata: Of the collection, as it lies there.
     """
 
     count: int
@@ -82,6 +82,7 @@ class CollectionFacts:
     score_kind: ScoreKind
     contract: Contract | None
     filterable: Mapping[str, str]
+    metadata: Mapping[str, Any]
 
 
 class PassageStore:
@@ -154,16 +155,12 @@ class PassageStore:
             score_kind=self.score_kind,
             contract=Contract.from_metadata(info.config.metadata),
             filterable={k: str(v.data_type) for k, v in (info.payload_schema or {}).items()},
+            metadata=info.config.metadata or {},
         )
 
     def save_profile(self, profile: Profile) -> Steps[None]:
         """Keep search settings with the collection, in the place of those before."""
         yield self._call("update_collection", metadata=profile_to_metadata(profile))
-
-    def profile(self) -> Steps[Profile | None]:
-        """The search settings kept with the collection; None where none were saved."""
-        info = yield self._call("get_collection")
-        return profile_from_metadata(info.config.metadata)
 
     def settle(self, *, bulk: bool = False) -> Steps[None]:
         """Put on disk what was written; after bulk writes, build the index too."""

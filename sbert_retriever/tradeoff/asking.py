@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sbert_retriever.rerank import Reranker
+from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.first_stage import CutVectors, searched
-from sbert_retriever.tradeoff.late import TokenEncoder, by_maxsim
 from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.tradeoff.records import Timing
 from sbert_retriever.tradeoff.second_stage import reranked

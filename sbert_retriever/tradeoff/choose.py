@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.report import PointReport, TradeoffReport
-from sbert_retriever.types import Profile
 
 
 def choose(
@@ -35,12 +33,6 @@ def choose(
     return _at_least(report, _positive("min_ndcg", min_ndcg))
 
 
-def save_profile(retriever: Retriever, profile: Profile) -> None:
-    """Keep a point's settings with the collection, in the place of those before."""
-    store = retriever.store
-    store.connection.run(store.save_profile(profile))
-
-
 def _positive(name: str, value: float | None) -> float:
     if value is None or not (math.isfinite(value) and value > 0):
         raise InputError(f"{name} is {value}, expected a number above 0")
@@ -60,7 +52,7 @@ def choosable(report: TradeoffReport) -> list[PointReport]:
 def settable(report: PointReport) -> bool:
     """Whether a search can be told to take a point: the others are there to compare with."""
     point = report.point
-    return not (point.late or point.profile.truncate_dim or point.everything)
+    return not (point.profile.truncate_dim or point.everything)
 
 
 def _within(report: TradeoffReport, budget_ms: float) -> PointReport:

@@ -1,39 +1,15 @@
-"""Late interaction as a middle stage: candidates put in order by MaxSim, computed when asked."""
+"""Late interaction over the candidates of many queries, each passage encoded once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from sbert_retriever.encoder.late_interaction import maxsim, maxsim_scores
-from sbert_retriever.types import Hit, Role
-
-if TYPE_CHECKING:
-    from sbert_retriever.types import Vectors
+from sbert_retriever.encoder.late_interaction import maxsim
+from sbert_retriever.rerank.late import TokenEncoder, maxsim_order
+from sbert_retriever.types import Hit
 
 # Passages whose token vectors are held at a time.
 _AT_ONCE = 64
-
-
-@runtime_checkable
-class TokenEncoder(Protocol):
-    """An encoder that also gives token vectors, as `BiEncoder` does."""
-
-    def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
-        """One float32 (tokens, width) a text, each row of length 1."""
-
-
-def by_maxsim(encoder: TokenEncoder, query: str, hits: Sequence[Hit], *, count: int) -> list[Hit]:
-    """The first `count` hits of a query by MaxSim, then the others; ties keep their order."""
-    head = hits[:count]
-    if not head:
-        return []
-    asked = encoder.encode_tokens([query], role="query")[0]
-    passages = encoder.encode_tokens([hit.text for hit in head], role="passage")
-    return _ordered(hits, maxsim_scores(asked, passages).tolist())
 
 
 def all_by_maxsim(
@@ -69,22 +45,6 @@ def all_by_maxsim(
                 scores[query, passage] = maxsim(asked[query], rows)
         on_progress(start + len(part), len(ids))
     return {
-        query: _ordered(hits, [scores[query, hit.id] for hit in hits[:count]])
+        query: maxsim_order(hits, [scores[query, hit.id] for hit in hits[:count]])
         for query, hits in candidates.items()
     }
-
-
-def _ordered(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
-    """The first hits by their scores, then those that have none."""
-    order = np.argsort(-np.array(scores), kind="stable")
-    ranked = [
-        replace(
-            hits[n],
-            score=float(scores[n]),
-            score_kind="maxsim",
-            first_score=hits[n].score,
-            first_score_kind=hits[n].score_kind,
-        )
-        for n in order
-    ]
-    return [*ranked, *hits[len(ranked) :]]

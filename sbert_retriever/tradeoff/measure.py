@@ -13,15 +13,15 @@ from pathlib import Path
 
 from sbert_retriever.errors import InputError
 from sbert_retriever.evaluation.read_ranking import Qrels
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.efficiency import described
-from sbert_retriever.tradeoff.late import TokenEncoder
 from sbert_retriever.tradeoff.machine import machine
 from sbert_retriever.tradeoff.points import Grid, Means, operating_points
 from sbert_retriever.tradeoff.records import Records, Setting, Truth
 from sbert_retriever.tradeoff.second_stage import takes_lengths
 from sbert_retriever.tradeoff.session import Progress, Session
-from sbert_retriever.types import Encoder, RetrieverInfo, Scorer
+from sbert_retriever.types import Encoder, RetrieverInfo, Scorer, ScorerIdentity
 
 
 def measure_tradeoff(
@@ -67,7 +67,7 @@ def measure_tradeoff(
         raise InputError("the collection is empty: index something first")
     chosen, notes = _chosen(queries, qrels)
     means = _means(info, encoder, scorer)
-    points = operating_points(grid or Grid(), means, k=k)
+    points = operating_points(grid or Grid(), means, k=k, reranker=_name(scorer))
     session = Session(
         retriever,
         chosen,
@@ -126,6 +126,12 @@ def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None) -> Mean
         scorer=scorer is not None,
         lengths=scorer is not None and takes_lengths(scorer),
     )
+
+
+def _name(scorer: Scorer | None) -> str | None:
+    """By which a search can load the cross-encoder again."""
+    identity = getattr(scorer, "identity", None)
+    return identity.name if isinstance(identity, ScorerIdentity) else None
 
 
 def _lacking(means: Means) -> Iterable[str]:

@@ -177,13 +177,16 @@ class Means:
         return alone and all(there for needed, there in needs if needed)
 
 
-def operating_points(grid: Grid, means: Means, *, k: int) -> list[OperatingPoint]:
+def operating_points(
+    grid: Grid, means: Means, *, k: int, reranker: str | None = None
+) -> list[OperatingPoint]:
     """The points of a grid that can be measured, the baseline first.
 
     Args:
         grid: What was asked for.
         means: What there is.
         k: How many passages are handed out.
+        reranker: The cross-encoder's name, for the profiles in which it takes part.
     """
     points = [point(BASELINE, k)]
     if means.graph:
@@ -196,7 +199,13 @@ def operating_points(grid: Grid, means: Means, *, k: int) -> list[OperatingPoint
     points += [OperatingPoint(profile=profile, k=k) for profile in grid.profiles]
     if grid.everything:
         points.append(point(EVERYTHING, k, everything=True))
-    return [asked for asked in points if means.allow(asked)]
+    return [_naming(asked, reranker) for asked in points if means.allow(asked)]
+
+
+def _naming(asked: OperatingPoint, reranker: str | None) -> OperatingPoint:
+    if not asked.rerank:
+        return asked
+    return replace(asked, profile=replace(asked.profile, reranker=reranker))
 
 
 def _truncated(grid: Grid, dim: int, k: int) -> Iterator[OperatingPoint]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sbert_retriever import Retriever
+from sbert_retriever import Profile, Retriever
 from sbert_retriever.cli.filters import parsed_condition, parsed_filter
 from sbert_retriever.errors import InputError
 
@@ -31,8 +31,12 @@ def test_answers_equal_those_of_the_library(run: Run, animals: Path) -> None:
         [hit.score for hit in hits], abs=1e-6
     )
     assert outcome.json["hits"][0].keys() == {
-        "id", "score", "score_kind", "text", "metadata", "source"
+        "id", "score", "score_kind", "first_score", "first_score_kind", "reranked", "cut_short",
+        "fallback", "text", "metadata", "source",
     }  # fmt: skip
+    assert (outcome.json["candidates"], outcome.json["rescored"]) == (0, 0)
+    assert outcome.json["timings_ms"]["rerank"] == 0
+    assert outcome.err == ""
 
 
 def test_a_text_finds_itself_first_and_is_printed_with_its_place(run: Run, animals: Path) -> None:
@@ -165,4 +169,69 @@ def test_wrong_use_exits_with_2_and_one_line(
     assert outcome.code == 2
     assert outcome.out == ""
     assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_rerank_says_what_it_did_and_what_it_cost(run: Run, animals: Path) -> None:
+    outcome = run("query", animals, "cat in house", "-k", "2", "--rerank", "--candidates", "3")
+    assert outcome.code == 0, outcome.err
+    first = outcome.out.splitlines()[0]
+    assert " logit (" in first
+    assert " cosine)" in first
+    assert "rescored 3 of 3 candidates: encode " in outcome.err
+    asked = run("query", animals, "cat in house", "-k", "2", "--candidates", "3", "--json")
+    with Retriever.open(animals, reranker="ms-marco-MiniLM-L12-v2") as retriever:
+        expected = retriever.search_detailed("cat in house", 2, candidates=3)
+    assert ids(asked.json) == [hit.id for hit in expected.hits]
+    assert [hit["score"] for hit in asked.json["hits"]] == pytest.approx(
+        [hit.score for hit in expected.hits], abs=1e-4
+    )
+    assert asked.json["hits"][0]["reranked"] is True
+    assert asked.json["hits"][0]["first_score_kind"] == "cosine"
+    assert (asked.json["candidates"], asked.json["rescored"]) == (3, 3)
+
+
+def test_the_price_can_be_set_in_milliseconds(run: Run, animals: Path) -> None:
+    nothing = run("query", animals, "cat in house", "--budget-ms", "0", "--json")
+    assert nothing.code == 0, nothing.err
+    assert "budget_ms=0 is too short" in nothing.err
+    assert all(hit["cut_short"] and not hit["reranked"] for hit in nothing.json["hits"])
+    ample = run("query", animals, "cat in house", "--budget-ms", "60000", "--json")
+    assert ample.json["rescored"] == ample.json["candidates"] == 3
+
+
+def test_profiles_by_name_and_the_collections_own(run: Run, animals: Path) -> None:
+    with Retriever.open(animals) as retriever:
+        retriever.save_profile(
+            Profile(
+                name="mine", candidates=2, rerank_mode="fuse", reranker="ms-marco-MiniLM-L12-v2"
+            )
+        )
+    saved = run("query", animals, "cat in house", "--json")
+    assert {hit["score_kind"] for hit in saved.json["hits"][:2]} == {"rrf"}
+    assert saved.json["candidates"] == 2
+    fast = run("query", animals, "cat in house", "--profile", "fast", "--json")
+    assert fast.json["candidates"] == 0
+    replaced = run("query", animals, "cat in house", "--rerank-mode", "replace", "--json")
+    assert replaced.json["hits"][0]["score_kind"] == "logit"
+    balanced = run("query", animals, "cat in house", "--profile", "balanced", "--json")
+    assert balanced.json["candidates"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--profile", "quick"], "no profile 'quick'"),
+        (["--candidates", "0"], "candidates is 0, expected 1 or more"),
+        (["--budget-ms", "-5"], "budget_ms is -5, expected 0 or more"),
+        (["--rerank-mode", "mix"], "rerank_mode is 'mix'"),
+        (["--reranker", "all-MiniLM-L6-v2"], "all-MiniLM-L6-v2"),
+    ],
+)
+def test_what_no_rerank_can_follow_is_one_line(
+    run: Run, animals: Path, options: list[str], message: str
+) -> None:
+    outcome = run("query", animals, "cat", *options)
+    assert outcome.code in (1, 2)
+    assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1

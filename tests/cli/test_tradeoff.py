@@ -60,8 +60,7 @@ def test_the_point_chosen_is_kept_with_the_collection(
     assert outcome.code == 0, outcome.err
     assert "saved as the profile of this collection: " in outcome.err
     with Retriever.open(animals) as retriever:
-        store = retriever.store
-        profile = store.connection.run(store.profile())
+        profile = retriever.profile
     assert profile is not None
     assert f"collection: {profile} (nDCG@10" in outcome.err
     missed = run("tradeoff", animals, "--from", file, "--min-ndcg", "2")

@@ -22,7 +22,10 @@ def _signature(function: object) -> str:
 
 
 def test_names() -> None:
-    assert langchain_sbert.__all__ == ["SBERTEmbeddings", "SBERTVectorStore", "SBERTRetriever"]
+    assert langchain_sbert.__all__ == [
+        *("SBERTEmbeddings", "SBERTVectorStore", "SBERTRetriever"),
+        *("SBERTReranker", "SBERTCrossEncoder"),
+    ]
     assert dir(langchain_sbert) == sorted(langchain_sbert.__all__)
 
 
@@ -69,9 +72,18 @@ def test_retriever_signatures() -> None:
     assert retriever.model_config["extra"] == "forbid"
     assert _signature(retriever.open) == (
         "location=None, *, model=None, k=4, filter=None, score_threshold=None, "
-        "search_type='similarity', search_kwargs=None, collection_name=None, device='auto', "
-        "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
-        "prefer_grpc=False"
+        "search_type='similarity', search_kwargs=None, reranker=None, candidates=None, "
+        "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
+        "collection_name=None, device='auto', dtype='auto', api_key=None, client=None, "
+        "async_client=None, timeout_s=None, prefer_grpc=False"
+    )
+    assert _signature(langchain_sbert.SBERTReranker) == (
+        "*, model='ms-marco-MiniLM-L12-v2', reranker=None, top_n=5, candidates=None, "
+        "budget_ms=None, min_score=None, on_failure='fallback', device='auto', dtype='auto'"
+    )
+    assert _signature(langchain_sbert.SBERTCrossEncoder) == (
+        "*, model='ms-marco-MiniLM-L12-v2', device='auto', dtype='auto', max_length=None, "
+        "label=None, scale='logit'"
     )
 
 

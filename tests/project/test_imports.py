@@ -20,7 +20,7 @@ ORDER: list[set[str]] = [
     {"encoder", "index"},
     {"ingest", "rerank", "testing"},
     {"lazy_encoder"},
-    {"opening", "query"},
+    {"opening", "search"},
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"tradeoff"},

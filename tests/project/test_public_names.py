@@ -38,7 +38,13 @@ def test_front_doors() -> None:
         "IndexReport",
         "Failure",
     ]
-    assert langchain_sbert.__all__ == ["SBERTEmbeddings", "SBERTVectorStore", "SBERTRetriever"]
+    assert langchain_sbert.__all__ == [
+        "SBERTEmbeddings",
+        "SBERTVectorStore",
+        "SBERTRetriever",
+        "SBERTReranker",
+        "SBERTCrossEncoder",
+    ]
 
 
 @pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
@@ -93,15 +99,19 @@ CALLS = {
     Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
-    Retriever.open: "(location=None, *, model=None, collection_name='default', device='auto', "
-    "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
-    "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
+    Retriever.open: "(location=None, *, model=None, reranker=None, collection_name='default', "
+    "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
+    "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
-    "exact=False, ef=None)",
+    "exact=None, ef=None, candidates=None, rerank_mode=None, budget_ms=None, profile=None, "
+    "rerank_threshold=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
     Retriever.search_batch: "(queries, k=10, **options)",
+    Retriever.search_batch_detailed: "(queries, k=10, **options)",
+    Retriever.with_reranker: "(reranker)",
+    Retriever.save_profile: "(profile)",
     Retriever.search_by_vector: "(vector, k=10, **options)",
     Retriever.similar: "(id, k=10, **options)",
     Retriever.get: "(ids)",
@@ -121,7 +131,9 @@ CALLS = {
     SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
     SBERTVectorStore.as_retriever: "(**settings)",
     SBERTRetriever.open: "(location=None, *, model=None, k=4, filter=None, score_threshold=None, "
-    "search_type='similarity', search_kwargs=None, collection_name=None, device='auto', "
+    "search_type='similarity', search_kwargs=None, reranker=None, candidates=None, "
+    "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
+    "collection_name=None, device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
     "prefer_grpc=False)",
 }
@@ -133,7 +145,8 @@ def test_signatures(function) -> None:
 
 
 SYNCHRONOUS = [
-    *("search", "search_detailed", "search_batch", "search_by_vector", "similar"),
+    *("search", "search_detailed", "search_batch", "search_batch_detailed"),
+    *("search_by_vector", "similar", "save_profile"),
     *("get", "scroll", "count", "info", "index", "delete", "delete_all"),
 ]
 
@@ -148,12 +161,12 @@ def test_each_method_has_an_asynchronous_twin_that_takes_the_same(name: str) -> 
 
 
 def test_the_options_of_a_search_are_those_that_search_spells_out() -> None:
-    from sbert_retriever.query import Search, SearchOptions
+    from sbert_retriever.search.request import Query, QueryOptions
 
     spelt = inspect.signature(Retriever.search).parameters
     named = [p.name for p in spelt.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    assert list(SearchOptions.__annotations__) == named
-    asked = Search()
+    assert list(QueryOptions.__annotations__) == named
+    asked = Query()
     assert {name: spelt[name].default for name in named} == {n: getattr(asked, n) for n in named}
 
 
@@ -163,8 +176,8 @@ NOUNS = {
     "reranked=False, cut_short=False, fallback=None, truncated=False)",
     Profile: "(*, name='custom', candidates=50, rerank_depth=None, rerank_mode='replace', "
     "fuse_weight=None, pair_length=None, budget_ms=None, late=0, early_margin=None, "
-    "early_batches=None, exact=False, ef=None, truncate_dim=None)",
-    SearchResult: "(hits, timings_ms)",
+    "early_batches=None, exact=False, ef=None, truncate_dim=None, reranker=None)",
+    SearchResult: "(hits, timings_ms, candidates=0, rescored=0)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
     "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",

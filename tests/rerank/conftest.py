@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
+from sbert_retriever.testing import TableScorer
 from sbert_retriever.types import Hit, Passage
-
-
-class TableScorer:
-    """Scores by passage text, from a table; counts what it is asked."""
-
-    score_kind = "logit"
-
-    def __init__(self, table: dict[str, float]) -> None:
-        self.table = table
-        self.asked: list[tuple[str, str]] = []
-        self.calls = 0
-
-    def score(self, pairs: Iterable[tuple[str, str]]):
-        pairs = list(pairs)
-        self.asked += pairs
-        self.calls += 1
-        return np.array([self.table.get(text, 0.0) for _, text in pairs], dtype=np.float32)
 
 
 class Machine:

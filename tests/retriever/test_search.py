@@ -216,7 +216,7 @@ def test_a_page_of_nothing_is_refused_by_its_own_name(retriever):
 
 def test_detailed_names_the_stages(animals):
     result = animals.search_detailed("cat", k=1)
-    assert set(result.timings_ms) == {"encode", "search", "total"}
+    assert set(result.timings_ms) == {"encode", "search", "rerank", "total"}
     assert result.hits[0].id == "cat"
 
 

@@ -2,15 +2,12 @@
 
 import pytest
 
-from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import ContractError, InputError
+from sbert_retriever.errors import InputError
 from sbert_retriever.evaluation.bootstrap import PairedDifference
-from sbert_retriever.testing import HashEncoder
-from sbert_retriever.tradeoff.choose import choose, save_profile
+from sbert_retriever.tradeoff.choose import choose
 from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, point
 from sbert_retriever.tradeoff.records import Setting
 from sbert_retriever.tradeoff.report import PointReport, TradeoffReport
-from sbert_retriever.types import Profile
 
 SURE = PairedDifference(0.05, 0.02, 0.08, 0.001, 300)
 LUCK = PairedDifference(0.01, -0.02, 0.04, 0.5, 300)
@@ -73,7 +70,9 @@ def report():
         (194, "20"),
         # Of equally accurate ones the faster by the median.
         (200, "20 again"),
-        (5000, "100"),
+        # Late interaction is a stage that a search has too.
+        (500, "MaxSim 100"),
+        (5000, "MaxSim 100"),
     ],
 )
 def test_by_budget_the_most_accurate_within_it(report, budget, expected):
@@ -81,7 +80,8 @@ def test_by_budget_the_most_accurate_within_it(report, budget, expected):
 
 
 @pytest.mark.parametrize(
-    ("least", "expected"), [(0.5, "ef 16"), (0.6, BASELINE), (0.605, "20 again"), (0.68, "100")]
+    ("least", "expected"),
+    [(0.5, "ef 16"), (0.6, BASELINE), (0.605, "20 again"), (0.68, "MaxSim 100")],
 )
 def test_by_accuracy_the_fastest_that_has_it(report, least, expected):
     assert choose(report, min_ndcg=least).point.name == expected
@@ -90,48 +90,11 @@ def test_by_accuracy_the_fastest_that_has_it(report, least, expected):
 def test_what_cannot_be_had_names_the_nearest(report):
     with pytest.raises(InputError, match=r"within 5 ms: the fastest, 'ef 16', takes 6\.0 ms"):
         choose(report, budget_ms=5)
-    with pytest.raises(InputError, match=r"no point reaches nDCG@10 0\.69: .* '100', has 0\.6800"):
-        choose(report, min_ndcg=0.69)
+    with pytest.raises(InputError, match=r"nDCG@10 0\.71: .* 'MaxSim 100', has 0\.7000"):
+        choose(report, min_ndcg=0.71)
     for wrong in ({}, {"budget_ms": 5, "min_ndcg": 0.5}):
         with pytest.raises(InputError, match="one of them"):
             choose(report, **wrong)
     for wrong in ({"budget_ms": 0}, {"budget_ms": float("nan")}, {"min_ndcg": -1.0}):
         with pytest.raises(InputError, match="expected a number above 0"):
             choose(report, **wrong)
-
-
-def test_a_profile_is_kept_with_the_collection_on_every_engine(engine):
-    retriever = engine.open()
-    store = retriever.store
-    run = store.connection.run
-    assert run(store.profile()) is None
-    first = Profile(name="mine", candidates=30, rerank_depth=20, rerank_mode="fuse")
-    save_profile(retriever, first)
-    assert run(store.profile()) == first
-    second = Profile(name="other", ef=64, rerank_depth=0)
-    save_profile(retriever, second)
-    assert run(store.profile()) == second
-    # The contract stands beside it.
-    assert retriever.info().model == "HashEncoder"
-    retriever.index([Passage("a", "cats purr")])
-    assert retriever.search("cats", 1)[0].id == "a"
-
-
-def test_a_profile_outlives_the_process_that_saved_it(tmp_path):
-    profile = Profile(name="mine", rerank_depth=5)
-    with Retriever.open(tmp_path, model=HashEncoder()) as retriever:
-        save_profile(retriever, profile)
-    with Retriever.open(tmp_path, model=HashEncoder()) as retriever:
-        store = retriever.store
-        assert store.connection.run(store.profile()) == profile
-
-
-@pytest.mark.parametrize("damaged", [{"unknown": 1}, {"candidates": 0}, [1], "text"])
-def test_a_profile_of_a_newer_version_is_refused_by_name(tmp_path, damaged):
-    with Retriever.open(tmp_path, model=HashEncoder()) as retriever:
-        store = retriever.store
-        store.connection.client.update_collection(
-            store.collection_name, metadata={"sbert_retriever_profile": damaged}
-        )
-        with pytest.raises(ContractError, match="saved profile cannot be used"):
-            store.connection.run(store.profile())

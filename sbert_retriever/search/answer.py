@@ -1,0 +1,163 @@
+"""The way of one query: encode, search, rerank, expand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from sbert_retriever.errors import InputError, ModelError
+from sbert_retriever.index.filters import build_filter
+from sbert_retriever.index.steps import Steps, work
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.lazy_encoder import LazyEncoder
+from sbert_retriever.rerank import Reranker, RerankOptions, RerankResult
+from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
+from sbert_retriever.search.first_stage import grown, nearest
+from sbert_retriever.search.request import Query
+from sbert_retriever.search.second_stage import SecondStage
+from sbert_retriever.types import Encoder, Hit, Profile, SearchResult
+
+
+def searched(
+    store: PassageStore,
+    encoder: LazyEncoder,
+    second: SecondStage,
+    queries: list[str],
+    asked: Query,
+) -> Steps[list[SearchResult]]:
+    """Encode queries, search, rerank and expand; with the milliseconds of each stage.
+
+    Models that are not loaded yet are loaded before the clock starts.
+    """
+    if not queries:
+        return []
+    condition = build_filter(asked.filter, metadata_key=store.layout.metadata_key)
+    profile = second.settings(asked)
+    reranker = None
+    if profile.reranks:
+        reranker = yield work(second.reranker, profile)
+    loaded = yield work(encoder.get)
+    started = perf_counter()
+    vectors = yield work(encoder.encode_queries, queries)
+    _refuse_faulty(vectors, queries)
+    encoded = perf_counter()
+    found = yield from nearest(store, vectors, condition, _first(asked, profile))
+    if profile.late:
+        found = yield from _late(loaded, queries, found, profile.late)
+    ended = perf_counter()
+    spent_ms = (ended - started) * 1e3 / len(queries)
+    answers = [
+        RerankResult(hits=h[: asked.k], candidates=0, rescored=0, ended="all") for h in found
+    ]
+    if reranker is not None:
+        options = _options(asked, profile, spent_ms)
+        answers = yield from _reranked(reranker, queries, found, options)
+    reranked = perf_counter() if reranker is not None else ended
+    texts = yield from grown(store, [answer.hits for answer in answers], asked)
+    timings = {
+        "encode": (encoded - started) * 1e3,
+        "search": (ended - encoded) * 1e3,
+        "rerank": (reranked - ended) * 1e3,
+        "total": (perf_counter() - started) * 1e3,
+    }
+    return [
+        SearchResult(hits, timings, answer.candidates, answer.rescored)
+        for hits, answer in zip(texts, answers, strict=True)
+    ]
+
+
+def _untouched(hits: list[Hit]) -> RerankResult:
+    return RerankResult(hits=hits, candidates=0, rescored=0, ended="all")
+
+
+def _first(asked: Query, profile: Profile) -> Query:
+    """What the first stage is asked for."""
+    staged = profile.reranks or profile.late
+    k = max(asked.k, profile.candidates) if staged else asked.k
+    return replace(asked, k=k, exact=profile.exact, ef=profile.ef)
+
+
+def _options(asked: Query, profile: Profile, spent_ms: float) -> RerankOptions:
+    """What the reranker is asked for, in the time that the stages before it left."""
+    options = RerankOptions.of(profile, k=asked.k, min_score=asked.rerank_threshold)
+    depth = profile.candidates if profile.rerank_depth is None else profile.rerank_depth
+    left = None if options.budget_ms is None else max(options.budget_ms - spent_ms, 0.0)
+    return replace(options, candidates=depth, budget_ms=left)
+
+
+def _late(
+    encoder: Encoder, queries: Sequence[str], found: Sequence[list[Hit]], count: int
+) -> Steps[list[list[Hit]]]:
+    """The candidates of each query in the order of late interaction."""
+    if not isinstance(encoder, TokenEncoder):
+        raise InputError(
+            f"late interaction needs token vectors, and {type(encoder).__name__} gives none: use a "
+            "profile with late=0"
+        )
+    ordered = []
+    for query, hits in zip(queries, found, strict=True):
+        ordered.append((yield work(partial(by_maxsim, count=count), encoder, query, hits)))
+    return ordered
+
+
+def _reranked(
+    reranker: Reranker,
+    queries: Sequence[str],
+    found: Sequence[list[Hit]],
+    options: RerankOptions,
+) -> Steps[list[RerankResult]]:
+    """Each query's hits, rescored; the pairs of several queries go through the scorer together.
+
+    With a budget or an early stop each query has its turn.
+    """
+    if len(queries) > 1 and options.budget_ms is None and options.early_stop is None:
+        together = partial(_together, reranker, options)
+        answers: list[RerankResult] = yield work(together, queries, found)
+        return answers
+    answers = []
+    for query, hits in zip(queries, found, strict=True):
+        answers.append((yield from reranker.steps(query, hits, options)))
+    return answers
+
+
+def _together(
+    reranker: Reranker, options: RerankOptions, queries: Sequence[str], found: Sequence[list[Hit]]
+) -> list[RerankResult]:
+    lists = reranker.rerank_batch(
+        queries,
+        found,
+        k=options.k,
+        candidates=options.candidates,
+        mode=options.mode,
+        weight=options.weight,
+        min_score=options.min_score,
+        pair_length=options.pair_length,
+    )
+    answers = []
+    for hits, before in zip(lists, found, strict=True):
+        given = len(before[: options.candidates])
+        failed = bool(hits) and hits[0].fallback is not None
+        answers.append(
+            RerankResult(
+                hits=hits,
+                candidates=given,
+                rescored=0 if failed else given,
+                ended="failed" if failed else "all",
+            )
+        )
+    return answers
+
+
+def _refuse_faulty(vectors: npt.NDArray[np.float32], queries: list[str]) -> None:
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        position = int(np.flatnonzero(~finite)[0])
+        raise ModelError(
+            f"the encoder gave NaN or infinity for query {position} ({queries[position][:60]!r}): "
+            "try dtype='float32'"
+        )

@@ -1,0 +1,84 @@
+"""The bi-encoder's part: vectors to the nearest passages."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from qdrant_client import models
+
+from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
+from sbert_retriever.index.filters import filter_fields
+from sbert_retriever.index.points import RESERVED
+from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.vectors import faulty_rows
+from sbert_retriever.ingest.expand import expand
+from sbert_retriever.search.request import Search
+from sbert_retriever.types import Hit
+
+
+def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]:
+    """A vector (dim,) to search by, as (1, dim).
+
+    Raises:
+        InputError: Another shape, NaN or infinity, or all zero under cosine.
+    """
+    try:
+        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinity, refused below
+            row = np.asarray(vector, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputTypeError(f"the query vector is not a vector of numbers: {error}") from error
+    if row.shape != (store.dim,):
+        raise InputError(
+            f"the query vector has shape {row.shape}, expected ({store.dim},) as in the collection"
+        )
+    bad = faulty_rows(row[None], score_kind=store.score_kind)
+    if bad:
+        raise InputError(f"the query vector is {bad[0]} and cannot be compared with anything")
+    return row[None]
+
+
+def nearest(
+    store: PassageStore,
+    vectors: npt.NDArray[np.float32],
+    condition: models.Filter | None,
+    asked: Search,
+) -> Steps[list[list[Hit]]]:
+    """The hits of each row of `vectors` (m, dim), those below the threshold left out."""
+    found = yield from store.search(vectors, k=asked.k, condition=condition, params=asked.params)
+    if condition is not None and not any(found):
+        yield from warn_of_unknown_fields(store, condition)
+    if asked.score_threshold is None:
+        return found
+    least = asked.score_threshold
+    return [[hit for hit in hits if hit.score >= least] for hits in found]
+
+
+def grown(store: PassageStore, found: list[list[Hit]], asked: Search) -> Steps[list[list[Hit]]]:
+    """The hits with the text around them, where that is asked for."""
+    if asked.expand is None:
+        return found
+    texts = []
+    for hits in found:
+        texts.append((yield from expand(store, hits, how=asked.expand, window=asked.window)))
+    return texts
+
+
+def warn_of_unknown_fields(store: PassageStore, condition: models.Filter) -> Steps[None]:
+    """Say once which fields of a filter that found nothing are on no passage at all."""
+    fields = sorted(f for f in filter_fields(condition) if not f.startswith(f"{RESERVED}."))
+    unknown = []
+    for field in fields:
+        if not (yield from store.has_field(field)):
+            unknown.append(field)
+    if unknown:
+        names = ", ".join(repr(f.removeprefix(f"{store.layout.metadata_key}.")) for f in unknown)
+        warnings.warn(
+            f"no passage has the metadata field {names}: the filter can match nothing. Check the "
+            "spelling",
+            UnknownFieldWarning,
+            stacklevel=2,
+        )

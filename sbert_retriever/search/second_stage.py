@@ -1,0 +1,179 @@
+"""Which settings a query is answered with, and the reranker that they ask for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike, fspath
+from typing import Any, TypeAlias
+
+from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
+from sbert_retriever.rerank import Reranker
+from sbert_retriever.search.request import Query
+from sbert_retriever.types import Profile, Scorer
+
+RerankerSpec: TypeAlias = str | PathLike[str] | Scorer | Reranker
+"""A name or a folder of a cross-encoder, a scorer, or a reranker."""
+
+DEFAULT_RERANKER = "ms-marco-MiniLM-L12-v2"
+_DEFAULT_PROFILE = "balanced"
+_LEAST_CANDIDATES_OF_A_BUDGET = 100
+
+
+class SecondStage:
+    """The reranker of a retriever, and the profile that was saved with its collection.
+
+    Args:
+        reranker: Found and checked at once; None is the one that a profile names, when one does.
+        device: For a name or a folder.
+        dtype: For a name or a folder.
+        metadata: Of the collection.
+
+    Raises:
+        InputTypeError: The reranker is nothing of what it may be.
+        ModelNotFoundError: Nothing holds a model of its name.
+    """
+
+    def __init__(
+        self,
+        reranker: RerankerSpec | None = None,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._device = device
+        self._dtype = dtype
+        self._metadata = metadata or {}
+        self._named: dict[str, Reranker] = {}
+        self._guard = threading.Lock()
+        self._given = (
+            None if reranker is None else as_reranker(reranker, device=device, dtype=dtype)
+        )
+
+    def over(self, metadata: Mapping[str, Any]) -> SecondStage:
+        """The same over a collection with that metadata."""
+        return SecondStage(self._given, device=self._device, dtype=self._dtype, metadata=metadata)
+
+    def with_reranker(self, reranker: RerankerSpec | None) -> SecondStage:
+        """The same with another reranker, or with none."""
+        return SecondStage(
+            reranker, device=self._device, dtype=self._dtype, metadata=self._metadata
+        )
+
+    @property
+    def saved(self) -> Profile | None:
+        """The collection's own profile.
+
+        Raises:
+            ContractError: It has settings that this version does not know, or is damaged.
+        """
+        return profile_from_metadata(self._metadata)
+
+    def remember(self, profile: Profile) -> None:
+        """Take a profile that has just been saved."""
+        self._metadata = {**self._metadata, **profile_to_metadata(profile)}
+
+    def settings(self, asked: Query) -> Profile:
+        """What a query is answered with: what it says, over the profile that holds.
+
+        That is the one that it names, else the collection's own, else "balanced" where there is a
+        reranker and the query says nothing of it.
+
+        Raises:
+            InputError: It takes a reranker and there is none, or no search can follow it.
+        """
+        profile = _said(asked, asked.named_profile() or self._standing(asked))
+        if profile.truncate_dim is not None:
+            raise InputError(
+                f"profile {profile.name!r} cuts vectors to {profile.truncate_dim} dimensions, "
+                "which is measured only: build the collection with such vectors instead"
+            )
+        if profile.reranks and self._given is None and profile.reranker is None:
+            raise InputError(
+                f"{_origin(asked)} asks for a rerank, and there is no reranker: open the "
+                f"collection with reranker={DEFAULT_RERANKER!r}, or another"
+            )
+        if asked.rerank_threshold is not None and not profile.reranks:
+            raise InputError(
+                "rerank_threshold is a score of the reranker, and this search has none: use "
+                "score_threshold"
+            )
+        return profile
+
+    def reranker(self, profile: Profile) -> Reranker:
+        """The one that was given, else the one that a profile names, loaded once."""
+        if self._given is not None:
+            return self._given
+        name = profile.reranker or DEFAULT_RERANKER
+        with self._guard:
+            if name not in self._named:
+                self._named[name] = as_reranker(name, device=self._device, dtype=self._dtype)
+            return self._named[name]
+
+    def _standing(self, asked: Query) -> Profile:
+        if (saved := self.saved) is not None:
+            return saved
+        if self._given is not None and not _says(asked):
+            return Profile.named(_DEFAULT_PROFILE)
+        return Profile(rerank_depth=0)
+
+
+def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "auto") -> Reranker:
+    """A reranker as it is, or made from a scorer or a cross-encoder's name.
+
+    Raises:
+        InputTypeError: It is nothing of these.
+        ModelNotFoundError: Nothing holds a model of its name.
+    """
+    if isinstance(reranker, Reranker):
+        return reranker
+    if isinstance(reranker, str | PathLike):
+        return Reranker.load(fspath(reranker), device=device, dtype=dtype)
+    if isinstance(reranker, type) or not isinstance(reranker, Scorer):
+        kind = type(reranker).__name__
+        name = f"the class {reranker.__name__}" if isinstance(reranker, type) else kind
+        raise InputTypeError(
+            f"reranker is {name}, expected a name, a folder, a CrossEncoder, a Reranker or an "
+            "object with score(pairs)"
+        )
+    return Reranker(reranker)
+
+
+def _says(asked: Query) -> bool:
+    said = (asked.candidates, asked.budget_ms, asked.rerank_mode)
+    return any(value is not None for value in said)
+
+
+def _origin(asked: Query) -> str:
+    """What a user wrote that takes a reranker."""
+    for name in ("candidates", "budget_ms", "rerank_mode", "profile"):
+        if (value := getattr(asked, name)) is not None:
+            return f"{name}={value if isinstance(value, Profile) else repr(value)}"
+    return "the collection's profile"
+
+
+def _said(asked: Query, profile: Profile) -> Profile:
+    """A profile with what the query says in the place of its own."""
+    changes: dict[str, Any] = {}
+    if asked.candidates is not None:
+        changes |= {"candidates": asked.candidates, "rerank_depth": None}
+    elif asked.budget_ms is not None and asked.profile is None:
+        most = max(profile.candidates, _LEAST_CANDIDATES_OF_A_BUDGET)
+        changes |= {"candidates": most, "rerank_depth": None}
+    elif asked.rerank_mode is not None and not profile.reranks:
+        changes["rerank_depth"] = None
+    if asked.budget_ms is not None:
+        changes["budget_ms"] = asked.budget_ms
+    if asked.rerank_mode is not None:
+        changes["rerank_mode"] = asked.rerank_mode
+        changes["fuse_weight"] = profile.fuse_weight if asked.rerank_mode == "fuse" else None
+    if asked.exact is not None:
+        changes["exact"] = asked.exact
+    if asked.ef is not None:
+        changes["ef"] = asked.ef
+    if _says(asked) and changes:
+        changes["name"] = "custom"
+    return replace(profile, **changes)
