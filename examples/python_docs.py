@@ -56,6 +56,10 @@ QUESTIONS: list[tuple[str, dict | None]] = [
     ("How do generators produce values?", {"kind": "topic"}),
     ("parse command line options", {"kind": "module"}),
 ]
+# The bi-encoder puts the right chapter first, and the wrong part of it.
+RERANKED = "How are default argument values evaluated?"
+RERANKER = "ms-marco-MiniLM-L12-v2"
+CANDIDATES = 20
 
 
 def main() -> None:
@@ -69,6 +73,7 @@ def main() -> None:
         print(in_words(index(retriever, passages), arguments.to))
         for question, condition in QUESTIONS:
             print_answers(question, condition, retriever.search(question, 3, filter=condition))
+        print_rerank(retriever)
     print_more(arguments.to)
 
 
@@ -207,6 +212,19 @@ def in_words(report: IndexReport, folder: str) -> str:
 # Printing ---------------------------------------------------------------------------------------
 
 
+def print_rerank(retriever: Retriever) -> None:
+    """One question twice: by the bi-encoder, and with a cross-encoder over its first hits."""
+    before = retriever.search_detailed(RERANKED, 1)
+    after = retriever.with_reranker(RERANKER).search_detailed(RERANKED, 1, candidates=CANDIDATES)
+    print(f"\nA cross-encoder ({RERANKER}) reads question and passage together.")
+    print(f"Without it, {before.timings_ms['total']:.0f} ms:")
+    print_answers(RERANKED, None, before.hits)
+    print(f"\nWith it over the first {after.rescored}, {after.timings_ms['total']:.0f} ms:")
+    print_answers(RERANKED, None, after.hits)
+    print("\nWhat more time buys is drawn in docs/tradeoff.md; `sbert-retriever tradeoff` measures")
+    print("it on a collection of yours, and `budget_ms` sets it for a question.")
+
+
 def print_answers(question: str, condition: dict | None, hits: list[Hit]) -> None:
     within = ", ".join(f"{field} = {value}" for field, value in (condition or {}).items())
     print(f"\n> {question}" + (f"   [{within}]" if within else ""))
@@ -235,6 +253,7 @@ def print_more(folder: str) -> None:
 Ask more:
   {program} query {folder} "median of a list of numbers" -k 3
   {program} query {folder} "what does nonlocal mean?" --filter kind=topic
+  {program} query {folder} "how do I stop a generator early?" --budget-ms 500
   {program} query {folder} --help""")
 
 

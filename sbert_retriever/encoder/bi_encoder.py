@@ -273,6 +273,10 @@ class BiEncoder:
         parts = list(self._parts(checked(texts), role, show_progress=show_progress))
         return _joined(parts, self.dim)
 
+    def warm_up(self) -> None:
+        """Read the weights now, so that no text has to wait for them."""
+        self._loaded()
+
     def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
         """Encode texts to one vector a token, for late interaction. Never warns of truncation.
 

@@ -194,6 +194,10 @@ class CrossEncoder:
             dtype=self.dtype,
         )
 
+    def warm_up(self) -> None:
+        """Read the weights now, so that no pair has to wait for them."""
+        self._runner.warm_up()
+
     def score(self, pairs: Iterable[Pair], *, show_progress: bool = False) -> Logits:
         """Score pairs of a query and a passage; bigger is better.
 

@@ -141,6 +141,10 @@ class PairRunner:
                 advance(len(batch.rows))
         return logits
 
+    def warm_up(self) -> None:
+        """Read the weights now."""
+        self._loaded()
+
     def _loaded(self) -> Classifier:
         """The model, read from disk by the first thread that asks."""
         settle(self.device)

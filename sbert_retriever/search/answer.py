@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -41,7 +42,7 @@ def searched(
     reranker = None
     if profile.reranks:
         reranker = yield work(second.reranker, profile)
-    loaded = yield work(encoder.get)
+    loaded = yield work(_ready, encoder, reranker)
     started = perf_counter()
     vectors = yield work(encoder.encode_queries, queries)
     _refuse_faulty(vectors, queries)
@@ -69,6 +70,23 @@ def searched(
         SearchResult(hits, timings, answer.candidates, answer.rescored)
         for hits, answer in zip(texts, answers, strict=True)
     ]
+
+
+def _ready(encoder: LazyEncoder, reranker: Reranker | None) -> Encoder:
+    """The encoder, its weights and the reranker's read."""
+    loaded = encoder.get()
+    _warm_up(loaded)
+    if reranker is not None:
+        # What fails here fails again when pairs are scored, and is answered there.
+        with suppress(Exception):
+            _warm_up(reranker.scorer)
+    return loaded
+
+
+def _warm_up(model: object) -> None:
+    """Have a model read its weights, where it has a method for that."""
+    if callable(warm_up := getattr(model, "warm_up", None)):
+        warm_up()
 
 
 def _untouched(hits: list[Hit]) -> RerankResult:

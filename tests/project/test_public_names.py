@@ -75,6 +75,7 @@ CALLS = {
     BiEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, query_prompt=None, passage_prompt=None, max_length=None, "
     "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None)",
+    BiEncoder.warm_up: "()",
     BiEncoder.encode_queries: "(texts, *, show_progress=False, on_truncate=None)",
     BiEncoder.encode_passages: "(texts, *, show_progress=False, on_truncate=None)",
     BiEncoder.encode_detailed: "(texts, *, role, show_progress=False)",
@@ -83,6 +84,7 @@ CALLS = {
     CrossEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
     "long_passages='truncate', on_truncate='warn', batch_tokens=None)",
+    CrossEncoder.warm_up: "()",
     CrossEncoder.score: "(pairs, *, show_progress=False)",
     CrossEncoder.score_detailed: "(pairs, *, show_progress=False)",
     CrossEncoder.predict_logits: "(pairs, *, show_progress=False)",

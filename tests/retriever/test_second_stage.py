@@ -13,6 +13,7 @@ import pytest
 from sbert_retriever import Passage, Profile, Retriever
 from sbert_retriever.errors import ContractError, FallbackWarning, InputError, InputTypeError
 from sbert_retriever.rerank import Reranker
+from sbert_retriever.search import answer
 from sbert_retriever.testing import HashEncoder, TableScorer
 
 TEXTS = ["one two three four", "one two three six", "one two seven six", "one eight seven six"]
@@ -296,3 +297,29 @@ def test_expanding_comes_after_the_rerank(turned):
     hits = turned.search(QUESTION, 1, candidates=4, expand="neighbours")
     assert ids(hits) == ["p3"]
     assert hits[0].score == 3.0
+
+
+def test_the_clock_of_a_query_starts_when_both_models_are_there(tmp_path, monkeypatch):
+    """The first question of a session costs what the second does, as far as its timings say."""
+    events = []
+
+    class SlowEncoder(HashEncoder):
+        def warm_up(self):
+            events.append("encoder")
+
+    class SlowScorer(TableScorer):
+        def warm_up(self):
+            events.append("scorer")
+
+    def clock():
+        events.append("clock")
+        return 0.0
+
+    monkeypatch.setattr(answer, "perf_counter", clock)
+    with Retriever.open(
+        tmp_path, model=SlowEncoder(dim=64), reranker=SlowScorer(TURNED)
+    ) as retriever:
+        retriever.index(PASSAGES)
+        retriever.search(QUESTION, 2, candidates=4)
+    assert events[:3] == ["encoder", "scorer", "clock"]
+    assert set(events[3:]) == {"clock"}
