@@ -15,16 +15,23 @@ from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import CollectionFacts, PassageStore
 from sbert_retriever.lazy_encoder import LazyEncoder
+from sbert_retriever.types import SparseEncoder
 
 
 def settle(
-    store: PassageStore, encoder: LazyEncoder, *, filterable: Mapping[str, str], create: bool
+    store: PassageStore,
+    encoder: LazyEncoder,
+    *,
+    sparse: SparseEncoder | None,
+    filterable: Mapping[str, str],
+    create: bool,
 ) -> Mapping[str, Any]:
     """Hold an encoder to the collection's contract, or create the collection with the encoder's.
 
     Args:
         store: The collection, which may not be there yet.
         encoder: What it is opened with.
+        sparse: What makes sparse vectors; None is what the collection has.
         filterable: Metadata fields to index where it is created.
         create: Whether to create it.
 
@@ -40,13 +47,15 @@ def settle(
     facts = _first_answer(store)
     if facts is not None:
         _hold_to(store, encoder, facts)
+        if sparse is not None:
+            store.bind_sparse(sparse)
         return facts.metadata
     if not create:
         raise CollectionNotFoundError(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
             "name one that is there"
         )
-    _create(store, encoder, filterable)
+    _create(store, encoder, sparse, filterable)
     return {}
 
 
@@ -65,7 +74,12 @@ def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
     return (yield from store.facts())
 
 
-def _create(store: PassageStore, encoder: LazyEncoder, filterable: Mapping[str, str]) -> None:
+def _create(
+    store: PassageStore,
+    encoder: LazyEncoder,
+    sparse: SparseEncoder | None,
+    filterable: Mapping[str, str],
+) -> None:
     if not encoder.given:
         raise CollectionNotFoundError(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
@@ -76,8 +90,14 @@ def _create(store: PassageStore, encoder: LazyEncoder, filterable: Mapping[str, 
             f"filterable is {filterable!r:.60}, expected fields and their kinds, such as "
             '{"lang": "keyword"}'
         )
-    contract = Contract(model=encoder.identity, filterable=dict(filterable))
+    contract = Contract(
+        model=encoder.identity,
+        filterable=dict(filterable),
+        sparse=sparse.identity if sparse is not None else None,
+    )
     store.connection.run(store.create(contract))
+    if sparse is not None:
+        store.bind_sparse(sparse)
     encoder.bind(contract)
 
 

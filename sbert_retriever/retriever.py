@@ -18,6 +18,7 @@ from sbert_retriever.errors import (
     TruncationWarning,
 )
 from sbert_retriever.index.connection import connect
+from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
 from sbert_retriever.index.steps import RetryPolicy, Steps
@@ -39,9 +40,11 @@ from sbert_retriever.search.request import (
     whole,
 )
 from sbert_retriever.search.second_stage import RerankerSpec, SecondStage
+from sbert_retriever.sparse import SparseSpec, as_sparse_encoder
 from sbert_retriever.types import (
     Encoder,
     Failure,
+    Fusion,
     Hit,
     IndexReport,
     OnTruncate,
@@ -49,6 +52,7 @@ from sbert_retriever.types import (
     Profile,
     RerankMode,
     RetrieverInfo,
+    SearchMode,
     SearchResult,
 )
 
@@ -85,6 +89,7 @@ class Retriever(Closing):
         *,
         model: str | PathLike[str] | Encoder | None = None,
         reranker: RerankerSpec | None = None,
+        sparse: SparseSpec | None = None,
         collection_name: str = "default",
         device: str = "auto",
         dtype: str = "auto",
@@ -108,6 +113,9 @@ class Retriever(Closing):
             reranker: The second stage: a cross-encoder's folder, packaged name or hub id, a
                 `CrossEncoder`, a `Reranker`, or any `Scorer`. None loads the one that the
                 collection's saved profile names, if it names one, at the first search.
+            sparse: "bm25" keeps words beside meanings: a collection that is created has sparse
+                vectors too, and searches are hybrid. Also a SPLADE model's name, or any
+                `SparseEncoder`. None creates none, and reopens with the collection's own.
             collection_name: Which collection at that location.
             device: "auto", "cpu", "cuda", "cuda:1", "mps"; for both models.
             dtype: "auto", "float32", "bfloat16", "float16"; for both models.
@@ -135,6 +143,7 @@ class Retriever(Closing):
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype)
         second = SecondStage(reranker, device=device, dtype=dtype)
+        words = None if sparse is None else as_sparse_encoder(sparse, device=device, dtype=dtype)
         connection = connect(
             location,
             client=client,
@@ -146,7 +155,9 @@ class Retriever(Closing):
         )
         try:
             store = PassageStore(connection, collection_name, layout)
-            metadata = settle(store, encoder, filterable=filterable or {}, create=create)
+            metadata = settle(
+                store, encoder, sparse=words, filterable=filterable or {}, create=create
+            )
         except BaseException:
             connection.close()
             raise
@@ -175,6 +186,8 @@ class Retriever(Closing):
         window: int = 1,
         exact: bool | None = None,
         ef: int | None = None,
+        mode: SearchMode | None = None,
+        fusion: Fusion | None = None,
         candidates: int | None = None,
         rerank_mode: RerankMode | None = None,
         budget_ms: float | None = None,
@@ -191,12 +204,17 @@ class Retriever(Closing):
             query: A question, or any text.
             k: How many.
             filter: On metadata: {"lang": "en", "year": {"gte": 2020}}; or a models.Filter.
-            score_threshold: Hits that the first stage scores below this (a cosine, or whatever
-                `info().score_kind` says) are left out, before any rerank.
+            score_threshold: Hits that the first stage scores below this are left out, before any
+                rerank. It is on the scale of that stage: in a dense search `info().score_kind`, the
+                cosine for most models; "bm25" in a sparse one; in a hybrid one what the `fusion`
+                gives, by default the cosine with what the words add.
             expand: "neighbours" or "parent": hand out the text around each chunk.
             window: Chunks on each side, for "neighbours".
             exact: Compare with every vector instead of walking the HNSW graph.
             ef: Width of the walk; more is more exact and slower. None is the engine's own.
+            mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
+                the collection has sparse vectors. None is "hybrid" where it has.
+            fusion: How "hybrid" joins both.
             candidates: How many of the first stage's hits are scored again; all of them are.
             rerank_mode: "replace" takes the cross-encoder's order, "fuse" joins both orders.
             budget_ms: Milliseconds for the query: as many candidates as fit are scored again, the
@@ -225,6 +243,8 @@ class Retriever(Closing):
             window=window,
             exact=exact,
             ef=ef,
+            mode=mode,
+            fusion=fusion,
             candidates=candidates,
             rerank_mode=rerank_mode,
             budget_ms=budget_ms,
@@ -598,7 +618,13 @@ class Retriever(Closing):
             model=identity.name if identity is not None else None,
             identity=identity,
             filterable=facts.filterable,
+            sparse=_name(facts.contract),
         )
+
+
+def _name(contract: Contract | None) -> str | None:
+    """Of the encoder of a collection's sparse vectors."""
+    return contract.sparse.name if contract is not None and contract.sparse is not None else None
 
 
 def _ids(ids: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError
 from sbert_retriever.index.connection import MEMORY, connect
 from sbert_retriever.index.steps import RetryPolicy, Steps, call
+from sbert_retriever.sparse import SparseSpec
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -28,6 +29,7 @@ def open_store(
     location: str | PathLike[str] | None,
     *,
     model: str | PathLike[str] | Embeddings | None,
+    sparse: SparseSpec | None,
     collection_name: str | None,
     device: str,
     dtype: str,
@@ -51,6 +53,7 @@ def open_store(
         collection_name=(
             _collection_at(location, place) if collection_name is None else collection_name
         ),
+        sparse=sparse,
         device=device,
         dtype=dtype,
         async_client=async_client,

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -25,9 +25,25 @@ _Diverse: TypeAlias = tuple[str | Sequence[float], int, int | None, float, Searc
 
 
 class ReadingStore(VectorStore):
-    """Searches of a vector store, each synchronous and for an event loop."""
+    """Searches of a vector store, each synchronous and for an event loop.
+
+    A similarity is that of meanings, unless `mode` says otherwise, so that a collection with words
+    answers LangChain's own methods as any other does.
+    """
 
     _retriever: Retriever
+
+    def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        """Documents by a search type: one of LangChain's, or "hybrid"."""
+        if search_type == "hybrid":
+            return self.similarity_search(query, **{"mode": "hybrid", **kwargs})
+        return super().search(query, search_type, **kwargs)
+
+    async def asearch(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        """`search` for an event loop."""
+        if search_type == "hybrid":
+            return await self.asimilarity_search(query, **{"mode": "hybrid", **kwargs})
+        return await super().asearch(query, search_type, **kwargs)
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents by id, in the order asked for; missing ones are left out."""
@@ -60,13 +76,13 @@ class ReadingStore(VectorStore):
         self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[Document]:
         """The k documents nearest in meaning to a text, best first."""
-        return documents(self._retriever.search(query, k, **options))
+        return documents(self._retriever.search(query, k, **_dense(options)))
 
     async def asimilarity_search(
         self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[Document]:
         """`similarity_search` for an event loop."""
-        return documents(await self._retriever.asearch(query, k, **options))
+        return documents(await self._retriever.asearch(query, k, **_dense(options)))
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, **options: Unpack[QueryOptions]
@@ -75,13 +91,13 @@ class ReadingStore(VectorStore):
 
         It is the cosine, or after a rerank what the cross-encoder says.
         """
-        return scored(self._retriever.search(query, k, **options))
+        return scored(self._retriever.search(query, k, **_dense(options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` for an event loop."""
-        return scored(await self._retriever.asearch(query, k, **options))
+        return scored(await self._retriever.asearch(query, k, **_dense(options)))
 
     def similarity_search_by_vector(
         self, embedding: Sequence[float], k: int = 4, **options: Unpack[SearchOptions]
@@ -122,14 +138,14 @@ class ReadingStore(VectorStore):
             InputError: The scores have no bounds, and no relevance follows from them.
         """
         self._select_relevance_score_fn()
-        return relevant(self._retriever.search(query, k, **options))
+        return relevant(self._retriever.search(query, k, **_dense(options)))
 
     async def asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **options: Unpack[QueryOptions]
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_relevance_scores` for an event loop."""
         self._select_relevance_score_fn()
-        return relevant(await self._retriever.asearch(query, k, **options))
+        return relevant(await self._retriever.asearch(query, k, **_dense(options)))
 
     def max_marginal_relevance_search(
         self,
@@ -198,6 +214,13 @@ class ReadingStore(VectorStore):
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return relevance_of(self._retriever.store.score_kind)
+
+
+def _dense(options: QueryOptions) -> QueryOptions:
+    """The options, by meaning where they name neither a mode nor a profile."""
+    if options.get("mode") is None and options.get("profile") is None:
+        return {**options, "mode": "dense"}
+    return options
 
 
 def relevant(hits: Sequence[Hit]) -> list[tuple[Document, float]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -22,6 +22,7 @@ from sbert_retriever.closing import Closing
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.search.request import FilterSpec, QueryOptions, SearchOptions
 from sbert_retriever.search.second_stage import RerankerSpec, as_reranker
+from sbert_retriever.sparse import SparseSpec
 from sbert_retriever.types import Profile, RerankMode
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         k: How many documents.
         filter: On metadata, as a dict or a `models.Filter`.
         score_threshold: Documents whose cosine is below are left out, in each search type.
-        search_type: "similarity", "similarity_score_threshold" (which insists on a threshold), or
-            "mmr" (near to the question, unlike one another).
-        search_kwargs: More arguments of the search: "expand", "window", "exact", "ef", and for
-            "mmr" "fetch_k" and "lambda_mult". What has a field of its own is moved there.
+        search_type: "similarity" goes by meaning; "hybrid" by words too, where the store has them;
+            "similarity_score_threshold" insists on a threshold; "mmr" chooses what is near to the
+            question and unlike one another.
+        search_kwargs: More arguments of the search: "expand", "window", "exact", "ef", "mode",
+            "fusion", and for "mmr" "fetch_k" and "lambda_mult". What has a field of its own is
+            moved there.
         reranker: The second stage: a cross-encoder's name or folder, a `CrossEncoder`, a
             `Reranker`, or any `Scorer`; None is the vector store's own. Documents then carry their
             scores in `metadata["_sbert"]`, and `metadata["relevance_score"]`. Not for "mmr".
@@ -63,6 +66,13 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    allowed_search_types: ClassVar[Collection[str]] = (
+        "similarity",
+        "hybrid",
+        "similarity_score_threshold",
+        "mmr",
+    )
 
     vectorstore: SBERTVectorStore
     k: int = Field(default=4, ge=1, strict=True)
@@ -83,6 +93,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         location: str | PathLike[str] | None = None,
         *,
         model: str | PathLike[str] | Embeddings | None = None,
+        sparse: SparseSpec | None = None,
         k: int = 4,
         filter: FilterSpec | None = None,
         score_threshold: float | None = None,
@@ -109,10 +120,11 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             location: A folder, ":memory:", or a URL.
             model: A folder, a packaged name, a hub id, or any embeddings. None reopens with the
                 model that the collection was built with.
+            sparse: "bm25" gives a collection that is made words beside meanings.
             k: How many documents.
             filter: On metadata.
             score_threshold: Documents whose cosine is below are left out.
-            search_type: "similarity", "similarity_score_threshold" or "mmr".
+            search_type: "similarity", "hybrid", "similarity_score_threshold" or "mmr".
             search_kwargs: More arguments of the search.
             reranker: The second stage, on the same device and in the same dtype.
             candidates: How many documents it scores.
@@ -138,6 +150,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         store = open_store(
             location,
             model=model,
+            sparse=sparse,
             collection_name=collection_name,
             device=device,
             dtype=dtype,

@@ -20,6 +20,7 @@ from langchain_sbert._writing import WritingStore
 from sbert_retriever import Retriever
 from sbert_retriever.closing import Closing
 from sbert_retriever.index.points import Layout
+from sbert_retriever.sparse import SparseSpec
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, QdrantClient
@@ -32,8 +33,10 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
 
     Each search takes, as keywords: `filter` (on metadata, a dict such as {"lang": "en", "year":
     {"gte": 2020}} or a `models.Filter`), `score_threshold` (hits whose score is below are left
-    out), `expand` and `window` (the text around a chunk), `exact` and `ef`; they are those of
-    `sbert_retriever.Retriever.search`. A keyword that no search knows is a TypeError.
+    out), `expand` and `window` (the text around a chunk), `exact` and `ef`, and those by text also
+    `mode`, `fusion` and what a reranker is asked for; they are those of
+    `sbert_retriever.Retriever.search`, but that `mode` is "dense" where none is named. A
+    keyword that no search knows is a TypeError.
 
     Document ids come back as the exact strings that `add_documents` returned, and metadata as it
     was given, with nothing added. Each method has its asynchronous twin, which does not block the
@@ -44,6 +47,8 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             refuses others.
         location: A folder, ":memory:" (a private temporary folder, removed on close), or a URL.
             None is ":memory:" where no client is given.
+        sparse: "bm25" keeps words beside meanings in a collection that is made, for
+            `search_type="hybrid"`; also a SPLADE model's name, or any `SparseEncoder`.
         collection_name: Which collection at that location; made when it is not there.
         client: Any QdrantClient, used instead of a location and left open by `close`.
         async_client: Its asynchronous twin; without it, asynchronous calls go through a thread.
@@ -63,6 +68,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         embedding: Embeddings,
         location: str | PathLike[str] | None = None,
         *,
+        sparse: SparseSpec | None = None,
         collection_name: str = "docs",
         client: QdrantClient | None = None,
         async_client: AsyncQdrantClient | None = None,
@@ -75,6 +81,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         self._retriever = Retriever.open(
             ":memory:" if location is None and client is None else location,
             model=encoder_of(embedding),
+            sparse=sparse,
             collection_name=collection_name,
             client=client,
             async_client=async_client,

@@ -49,6 +49,7 @@ def as_dict(facts: RetrieverInfo) -> dict[str, Any]:
         "score_kind": facts.score_kind,
         "model": facts.model,
         **{name: getattr(identity, name, None) for name in _OF_MODEL},
+        "sparse": facts.sparse,
         "filterable": dict(facts.filterable),
     }
 

@@ -34,6 +34,7 @@ def index(
             show_default=False,
         ),
     ] = None,
+    sparse: options.Sparse = None,
     collection: options.Collection = "default",
     text_field: Annotated[
         list[str] | None,
@@ -135,6 +136,7 @@ def index(
             dry_run=dry_run,
             note=note,
             model=model,
+            sparse=sparse,
             device=device,
             dtype=dtype,
             api_key=api_key,
@@ -154,17 +156,27 @@ def index(
 
 
 def _opened(
-    to: str, collection: str, *, dry_run: bool, note: Any, model: str | None, **settings: Any
+    to: str,
+    collection: str,
+    *,
+    dry_run: bool,
+    note: Any,
+    model: str | None,
+    sparse: str | None,
+    **settings: Any,
 ) -> Retriever:
     from sbert_retriever.retriever import Retriever
 
     there = collection_exists(to, collection, settings["api_key"])
     if not there:
         model = model or DEFAULT_MODEL
-        note(f"new collection {collection!r} at {to}, model {model}")
+        words = f", words by {sparse}" if sparse is not None else ""
+        note(f"new collection {collection!r} at {to}, model {model}{words}")
         if dry_run:
             to = ":memory:"
-    retriever = Retriever.open(to, collection_name=collection, model=model, **settings)
+    retriever = Retriever.open(
+        to, collection_name=collection, model=model, sparse=sparse, **settings
+    )
     if there and model is None:
         note(f"model {retriever.info().model}, the collection's own")
     return retriever

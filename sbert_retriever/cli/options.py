@@ -40,6 +40,15 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+Sparse = Annotated[
+    str | None,
+    typer.Option(
+        "--sparse",
+        metavar="MODEL",
+        help="For a new collection: bm25 keeps words beside meanings, or a SPLADE model's name.",
+        show_default=False,
+    ),
+]
 Device = Annotated[
     str, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps.")
 ]

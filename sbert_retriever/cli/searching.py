@@ -108,6 +108,16 @@ def query(
     window: Annotated[
         int, typer.Option("--window", metavar="N", help="Neighbours on each side.")
     ] = 1,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            help="dense (by meaning), sparse (by words) or hybrid (both). Without it, hybrid where "
+            "the collection has words, else dense.",
+            show_default=False,
+        ),
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Compare with every vector: slower, nothing missed.")
     ] = False,
@@ -147,6 +157,7 @@ def query(
             window=window,
             exact=exact or None,
             ef=ef,
+            mode=mode,  # type: ignore[arg-type]  # checked there, by name
             candidates=candidates,
             budget_ms=budget_ms,
             rerank_mode=rerank_mode,  # type: ignore[arg-type]  # checked there, by name

@@ -13,11 +13,13 @@ REQUEST_BYTES = 16 * 2**20
 LARGEST_POINT_BYTES = 30 * 2**20
 REQUEST_POINTS = 512
 _BYTES_PER_COMPONENT = 22  # a float32 written out in JSON with all its digits, and a comma
+_BYTES_PER_TERM = 34  # the same, and an index of 32 bits
 
 
-def estimated_bytes(draft: Draft, dim: int) -> int:
+def estimated_bytes(draft: Draft, dim: int, terms: int = 0) -> int:
     """Upper bound of a point's size in a JSON request, in bytes."""
-    return len(json.dumps(draft.payload)) + dim * _BYTES_PER_COMPONENT + 100
+    vectors = dim * _BYTES_PER_COMPONENT + terms * _BYTES_PER_TERM
+    return len(json.dumps(draft.payload)) + vectors + 100
 
 
 def request_slices(sizes: Sequence[int]) -> Iterator[slice]:

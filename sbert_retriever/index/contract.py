@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sbert_retriever.errors import ContractError
-from sbert_retriever.types import ModelIdentity, Profile
+from sbert_retriever.types import ModelIdentity, Profile, SparseIdentity
 
 FORMAT_VERSION = 1
 METADATA_KEY = "sbert_retriever"
@@ -27,11 +27,13 @@ class Contract:
         model: The encoder.
         format_version: Of the payload's shape; a newer one than ours is refused.
         filterable: Metadata fields with a payload index: {field: kind}.
+        sparse: The encoder of its sparse vectors; None where it has none.
     """
 
     model: ModelIdentity
     format_version: int = FORMAT_VERSION
     filterable: Mapping[str, str] = field(default_factory=dict)
+    sparse: SparseIdentity | None = None
 
     def to_metadata(self) -> dict[str, Any]:
         """As collection metadata."""
@@ -53,13 +55,12 @@ class Contract:
                 f"the collection's contract has format {version!r}, and this version reads up to "
                 f"{FORMAT_VERSION}: upgrade sbert-retriever"
             )
-        known = {f.name for f in fields(ModelIdentity)}
         try:
-            model = {key: value for key, value in raw["model"].items() if key in known}
             return cls(
-                model=ModelIdentity(**model),
+                model=ModelIdentity(**_known(ModelIdentity, raw["model"])),
                 format_version=version,
                 filterable=dict(raw.get("filterable") or {}),
+                sparse=_sparse(raw.get("sparse")),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ContractError(
@@ -85,6 +86,16 @@ class Contract:
             f"({sides}). Open it without a model to use its own, or build it anew from its own "
             "texts with `sbert-retriever rebuild`"
         )
+
+
+def _sparse(raw: Mapping[str, Any] | None) -> SparseIdentity | None:
+    return None if raw is None else SparseIdentity(**_known(SparseIdentity, raw))
+
+
+def _known(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that this version has a field for."""
+    names = {f.name for f in fields(kind)}
+    return {key: value for key, value in raw.items() if key in names}
 
 
 def profile_to_metadata(profile: Profile) -> dict[str, Any]:

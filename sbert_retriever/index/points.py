@@ -17,6 +17,8 @@ from sbert_retriever.types import Hit, Passage, ScoreKind
 
 RESERVED = "_sbert"
 SOURCE_KEY = f"{RESERVED}.source"
+SPARSE_NAME = "sparse"
+"""Of the sparse vector, where a collection has them."""
 _UINT64_DIGITS = 20
 _NAMESPACE = uuid.UUID("6f6a7c9e-2f0e-5d0a-9d43-5b1c0d1f7a11")
 

@@ -24,15 +24,13 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, request_slices
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import (
-    Contract,
-    profile_to_metadata,
-)
+from sbert_retriever.index.contract import Contract, profile_to_metadata
 from sbert_retriever.index.filters import is_match_all
 from sbert_retriever.index.payload_indexes import payload_indexes
 from sbert_retriever.index.points import (
     RESERVED,
     SOURCE_KEY,
+    SPARSE_NAME,
     Draft,
     Fingerprint,
     Layout,
@@ -43,8 +41,19 @@ from sbert_retriever.index.points import (
     to_hit,
     to_passage,
 )
-from sbert_retriever.index.steps import Steps, call
-from sbert_retriever.types import Failure, Hit, Passage, Profile, ScoreKind
+from sbert_retriever.index.steps import Call, Steps, call, work
+from sbert_retriever.index.vectors import check_sparse
+from sbert_retriever.sparse import encoder_of_identity
+from sbert_retriever.types import (
+    Failure,
+    Hit,
+    Passage,
+    Profile,
+    ScoreKind,
+    SparseEncoder,
+    SparseIdentity,
+    SparseVector,
+)
 
 # As many as `sync` compares at once.
 _PAGE = 1024
@@ -106,12 +115,49 @@ class PassageStore:
         self.layout = layout or Layout()
         self.score_kind: ScoreKind = "cosine"
         self.dim = 0
+        self._sparse: SparseEncoder | None = None
+        self._sparse_identity: SparseIdentity | None = None
 
     # Collection -------------------------------------------------------------------------
 
+    @property
+    def sparse_identity(self) -> SparseIdentity | None:
+        """What makes its sparse vectors; None where it has none."""
+        return self._sparse_identity
+
+    def bind_sparse(self, encoder: SparseEncoder) -> None:
+        """Take an encoder for the collection's sparse vectors, in the place of its own.
+
+        Raises:
+            ContractError: It is another than the collection was built with.
+        """
+        if encoder.identity != self._sparse_identity:
+            raise ContractError(
+                f"sparse= is {encoder.identity}, and collection {self.collection_name!r} has "
+                f"{self._sparse_identity or 'no sparse vectors'}: open it without sparse=, or "
+                "index its texts into a new one"
+            )
+        self._sparse = encoder
+
+    def sparse_encoder(self) -> SparseEncoder:
+        """The encoder of the collection's sparse vectors, made when first needed.
+
+        Raises:
+            InputError: The collection has none.
+            ModelError: It cannot be made from what the collection remembers.
+        """
+        if self._sparse_identity is None:
+            raise InputError(
+                f"collection {self.collection_name!r} has no sparse vectors: index its texts into "
+                "a new one with sparse='bm25'"
+            )
+        if self._sparse is None:
+            self._sparse = encoder_of_identity(self._sparse_identity)
+        return self._sparse
+
     def exists(self) -> Steps[bool]:
         """Whether the collection is there."""
-        there: bool = yield self._call("collection_exists")
+        there: bool = yield self.call("collection_exists")
         return there
 
     def create(self, contract: Contract) -> Steps[None]:
@@ -128,9 +174,13 @@ class PassageStore:
         )
         distance = _DISTANCES[model.similarity]
         vectors = {self.layout.vector_name: models.VectorParams(size=model.dim, distance=distance)}
+        sparse = _sparse_params(contract)
         try:
-            yield self._call(
-                "create_collection", vectors_config=vectors, metadata=contract.to_metadata()
+            yield self.call(
+                "create_collection",
+                vectors_config=vectors,
+                metadata=contract.to_metadata(),
+                **({"sparse_vectors_config": sparse} if sparse else {}),
             )
         except StoreRequestError as error:
             yield from self._check_created(contract, error)
@@ -138,36 +188,39 @@ class PassageStore:
             yield from self._check_kept(contract)
         if self.connection.has_payload_indexes:
             for key, schema in indexes.items():
-                yield self._call("create_payload_index", field_name=key, field_schema=schema)
+                yield self.call("create_payload_index", field_name=key, field_schema=schema)
         self.score_kind, self.dim = model.similarity, model.dim
+        self._sparse_identity = contract.sparse
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
-        info = yield self._call("get_collection")
+        info = yield self.call("get_collection")
         size, distance = self._vector_params(info.config.params.vectors)
         self.score_kind, self.dim = _SIMILARITIES[distance], size
-        count = yield self._call("count", exact=True)
+        count = yield self.call("count", exact=True)
+        contract = Contract.from_metadata(info.config.metadata)
+        self._sparse_identity = contract.sparse if contract is not None else None
         return CollectionFacts(
             count=count.count,
             # A server counts vectors that were deleted or replaced until it tidies up.
             indexed=min(info.indexed_vectors_count or 0, count.count),
             dim=size,
             score_kind=self.score_kind,
-            contract=Contract.from_metadata(info.config.metadata),
+            contract=contract,
             filterable={k: str(v.data_type) for k, v in (info.payload_schema or {}).items()},
             metadata=info.config.metadata or {},
         )
 
     def save_profile(self, profile: Profile) -> Steps[None]:
         """Keep search settings with the collection, in the place of those before."""
-        yield self._call("update_collection", metadata=profile_to_metadata(profile))
+        yield self.call("update_collection", metadata=profile_to_metadata(profile))
 
     def settle(self, *, bulk: bool = False) -> Steps[None]:
         """Put on disk what was written; after bulk writes, build the index too."""
         if self.connection.embedded:
             if bulk:
-                yield self._call("optimize")
-            yield self._call("flush")
+                yield self.call("optimize")
+            yield self.call("flush")
 
     # Reading ----------------------------------------------------------------------------
 
@@ -186,7 +239,7 @@ class PassageStore:
             params = None
         rows = vectors.tolist()
         if len(rows) == 1:
-            found = yield self._call(
+            found = yield self.call(
                 "query_points",
                 query=rows[0],
                 using=using,
@@ -199,19 +252,40 @@ class PassageStore:
         hits: list[list[Hit]] = []
         for part in _parts(rows):
             requests = [
-                models.QueryRequest(
-                    query=row,
-                    using=using,
-                    filter=condition,
-                    limit=k,
-                    params=params,
-                    with_payload=True,
-                )
+                self.request(row, k=k, condition=condition, params=params, payload=True)
                 for row in part
             ]
-            answers = yield self._call("query_batch_points", requests=requests)
+            answers = yield self.call("query_batch_points", requests=requests)
             hits.extend(self._hits(answer) for answer in answers)
         return hits
+
+    def request(
+        self,
+        row: list[float],
+        *,
+        k: int,
+        condition: models.Filter | None = None,
+        params: models.SearchParams | None = None,
+        payload: bool = False,
+    ) -> models.QueryRequest:
+        """A search by one dense vector, for a batch."""
+        return models.QueryRequest(
+            query=row,
+            using=self.layout.vector_name or None,
+            filter=condition,
+            limit=k,
+            params=None if self.connection.engine == "local" else params,
+            with_payload=payload,
+        )
+
+    def records(self, points: Sequence[Any]) -> Steps[list[models.Record]]:
+        """Points by the engine's ids, with their payload; missing ones are left out."""
+        found: list[models.Record] = []
+        for part in _parts(points, _PAGE):
+            found += yield self.call(
+                "retrieve", ids=list(part), with_payload=True, with_vectors=False
+            )
+        return found
 
     def get(self, ids: Sequence[str]) -> Steps[list[Passage]]:
         """Passages by id, in the order asked for; missing ones are left out."""
@@ -244,7 +318,7 @@ class PassageStore:
         vectors: bool = False,
     ) -> Steps[tuple[list[tuple[Passage, npt.NDArray[np.float32] | None]], str | int | None]]:
         """A page of passages (with vectors when asked) and where the next page begins."""
-        records, following = yield self._call(
+        records, following = yield self.call(
             "scroll",
             scroll_filter=condition,
             limit=limit,
@@ -263,7 +337,7 @@ class PassageStore:
 
     def count(self, condition: models.Filter | None) -> Steps[int]:
         """How many passages match."""
-        answer: models.CountResult = yield self._call("count", count_filter=condition, exact=True)
+        answer: models.CountResult = yield self.call("count", count_filter=condition, exact=True)
         return answer.count
 
     def has_field(self, key: str) -> Steps[bool]:
@@ -276,7 +350,7 @@ class PassageStore:
         ids: list[str] = []
         offset = None
         while True:
-            records, offset = yield self._call(
+            records, offset = yield self.call(
                 "scroll",
                 scroll_filter=source_is(source),
                 limit=_PAGE,
@@ -298,15 +372,19 @@ class PassageStore:
         Raises:
             StoreUnavailableError: With the ids that are in and those that are not.
         """
-        sizes = [estimated_bytes(draft, vectors.shape[1]) for draft in drafts]
+        sparse = yield from self._sparse_vectors(drafts)
+        sizes = [
+            estimated_bytes(draft, vectors.shape[1], len(terms.indices) if terms else 0)
+            for draft, terms in zip(drafts, sparse, strict=True)
+        ]
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
         rows = vectors.tolist()
         stored: list[str] = []
         for part in request_slices([sizes[n] for n in fits]):
             chosen = fits[part]
-            points = [self._point(drafts[n], rows[n]) for n in chosen]
+            points = [self._point(drafts[n], rows[n], sparse[n]) for n in chosen]
             try:
-                yield self._call("upsert", points=points, wait=True)
+                yield self.call("upsert", points=points, wait=True)
             except StoreUnavailableError as error:
                 written = set(stored)
                 missing = [drafts[n].id for n in fits if drafts[n].id not in written]
@@ -323,7 +401,7 @@ class PassageStore:
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
         for part in request_slices([sizes[n] for n in fits]):
             operations = [self._overwriting(drafts[n]) for n in fits[part]]
-            yield self._call("batch_update_points", update_operations=operations)
+            yield self.call("batch_update_points", update_operations=operations)
         return _too_big(drafts, sizes)
 
     def delete_ids(self, ids: Sequence[str]) -> Steps[int]:
@@ -331,7 +409,7 @@ class PassageStore:
         there = list((yield from self._retrieve(ids, payload=[RESERVED])))
         for part in _parts(there, _PAGE):
             selector = [point_id(i, self.layout) for i in part]
-            yield self._call("delete", points_selector=selector)
+            yield self.call("delete", points_selector=selector)
         return len(there)
 
     def delete_where(self, condition: models.Filter) -> Steps[int]:
@@ -346,19 +424,19 @@ class PassageStore:
                 "or call delete_all()"
             )
         count = yield from self.count(condition)
-        yield self._call("delete", points_selector=condition)
+        yield self.call("delete", points_selector=condition)
         return count
 
     def delete_all(self) -> Steps[int]:
         """Delete every passage; how many there were."""
         deleted = 0
         while True:
-            records, _ = yield self._call(
+            records, _ = yield self.call(
                 "scroll", limit=_PAGE, with_payload=False, with_vectors=False
             )
             if not records:
                 return deleted
-            yield self._call("delete", points_selector=[record.id for record in records])
+            yield self.call("delete", points_selector=[record.id for record in records])
             deleted += len(records)
 
     # Inside -----------------------------------------------------------------------------
@@ -380,23 +458,39 @@ class PassageStore:
 
     def _check_kept(self, contract: Contract) -> Steps[None]:
         """Refuse a server that takes a collection's metadata and does not keep it."""
-        info = yield self._call("get_collection")
+        info = yield self.call("get_collection")
         if Contract.from_metadata(info.config.metadata) == contract:
             return
-        yield self._call("delete_collection")
+        yield self.call("delete_collection")
         raise StoreRequestError(
             "the server keeps no collection metadata, where the model's contract goes: Qdrant 1.16 "
             "or newer is needed"
         )
 
-    def _call(self, method: str, **kwargs: Any) -> Any:
+    def call(self, method: str, **kwargs: Any) -> Call:
+        """A call of the client on this collection."""
         return call(method, collection_name=self.collection_name, **kwargs)
 
     def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]
 
-    def _point(self, draft: Draft, row: list[float]) -> models.PointStruct:
+    def _sparse_vectors(self, drafts: Sequence[Draft]) -> Steps[list[SparseVector | None]]:
+        """The sparse vector of each passage; None where there is none."""
+        if self._sparse_identity is None:
+            return [None] * len(drafts)
+        made: list[SparseVector] = yield work(self._sparse_passages, [d.text for d in drafts])
+        check_sparse(made, [draft.id for draft in drafts])
+        return [vector if vector.indices else None for vector in made]
+
+    def _sparse_passages(self, texts: list[str]) -> list[SparseVector]:
+        return self.sparse_encoder().encode_passages(texts)
+
+    def _point(
+        self, draft: Draft, row: list[float], sparse: SparseVector | None
+    ) -> models.PointStruct:
         vector: Any = {self.layout.vector_name: row} if self.layout.vector_name else row
+        if sparse is not None:
+            vector[SPARSE_NAME] = models.SparseVector(indices=sparse.indices, values=sparse.values)
         return models.PointStruct.model_construct(
             id=point_id(draft.id, self.layout), vector=vector, payload=draft.payload
         )
@@ -411,7 +505,7 @@ class PassageStore:
         found: dict[str, models.Record] = {}
         for part in _parts(list(dict.fromkeys(ids)), _PAGE):
             wanted = {str(point_id(check_id(i), self.layout)): i for i in part}
-            records = yield self._call(
+            records = yield self.call(
                 "retrieve",
                 ids=[point_id(i, self.layout) for i in part],
                 with_payload=payload,
@@ -436,6 +530,14 @@ class PassageStore:
                 f"(it has: {', '.join(repr(n) for n in vectors or {}) or 'none'}): name another"
             )
         return params.size, params.distance
+
+
+def _sparse_params(contract: Contract) -> dict[str, models.SparseVectorParams]:
+    """The collection's sparse vectors; none where it has none."""
+    if contract.sparse is None:
+        return {}
+    modifier = models.Modifier.IDF if contract.sparse.idf else models.Modifier.NONE
+    return {SPARSE_NAME: models.SparseVectorParams(modifier=modifier)}
 
 
 def source_is(source: str) -> models.Filter:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sbert_retriever.errors import InputError
-from sbert_retriever.types import ScoreKind
+from sbert_retriever.errors import InputError, ModelError
+from sbert_retriever.types import ScoreKind, SparseVector
 
 
 def check_vectors(vectors: npt.NDArray[Any], ids: Sequence[str], *, score_kind: ScoreKind) -> None:
@@ -44,3 +44,28 @@ def faulty_rows(vectors: npt.NDArray[Any], *, score_kind: ScoreKind) -> dict[int
         # Below this the engine does not normalise, and the cosine is wrong.
         bad |= {int(n): "all zero, so it has no cosine" for n in np.flatnonzero(norms < 1e-6)}
     return bad
+
+
+def check_sparse(vectors: Sequence[SparseVector], names: Sequence[str]) -> None:
+    """Refuse sparse vectors that an engine would take and answer wrongly from.
+
+    Args:
+        vectors: One for each name.
+        names: What they belong to, for the message.
+
+    Raises:
+        ModelError: Another number of vectors, or of values than of indices; an index twice; a value
+            that is not finite.
+    """
+    if len(vectors) != len(names):
+        raise ModelError(
+            f"the sparse encoder gave {len(vectors)} vectors for {len(names)} texts: nothing of "
+            "this window was written"
+        )
+    for vector, name in zip(vectors, names, strict=True):
+        distinct = len(set(vector.indices)) == len(vector.indices) == len(vector.values)
+        if not (distinct and np.isfinite(vector.values).all()):
+            raise ModelError(
+                f"the sparse vector of {name[:80]!r} has {len(vector.indices)} indices and "
+                f"{len(vector.values)} values, expected each index once, with a finite number"
+            )

@@ -15,13 +15,22 @@ from sbert_retriever.errors import InputError, ModelError
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.rerank import Reranker, RerankOptions, RerankResult
 from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
-from sbert_retriever.search.first_stage import grown, nearest
+from sbert_retriever.search.first_stage import by_both, by_words, grown, nearest
 from sbert_retriever.search.request import Query
 from sbert_retriever.search.second_stage import SecondStage
-from sbert_retriever.types import Encoder, Hit, Profile, SearchResult
+from sbert_retriever.types import (
+    Encoder,
+    Fusion,
+    Hit,
+    Profile,
+    SearchMode,
+    SearchResult,
+    SparseVector,
+)
 
 
 def searched(
@@ -39,15 +48,31 @@ def searched(
         return []
     condition = build_filter(asked.filter, metadata_key=store.layout.metadata_key)
     profile = second.settings(asked)
+    mode = profile.mode or ("dense" if store.sparse_identity is None else "hybrid")
     reranker = None
     if profile.reranks:
         reranker = yield work(second.reranker, profile)
-    loaded = yield work(_ready, encoder, reranker)
+    ready = partial(_ready, store, encoder, reranker, mode=mode, late=bool(profile.late))
+    loaded = yield work(ready)
     started = perf_counter()
-    vectors = yield work(encoder.encode_queries, queries)
-    _refuse_faulty(vectors, queries)
+    vectors = np.empty((len(queries), store.dim), dtype=np.float32)
+    if mode != "sparse":
+        vectors = yield work(encoder.encode_queries, queries)
+        _refuse_faulty(vectors, queries)
+    terms: list[SparseVector] = []
+    if mode != "dense":
+        terms = yield work(store.sparse_encoder().encode_queries, queries)
+        check_sparse(terms, queries)
     encoded = perf_counter()
-    found = yield from nearest(store, vectors, condition, _first(asked, profile))
+    first = _first(asked, profile)
+    if mode == "dense":
+        found = yield from nearest(store, vectors, condition, first)
+    elif mode == "sparse":
+        found = yield from by_words(store, terms, condition, first)
+    else:
+        cosine = store.score_kind == "cosine"
+        fusion = (profile.fusion or Fusion()).settled(cosine=cosine)
+        found = yield from by_both(store, vectors, terms, condition, first, fusion)
     if profile.late:
         found = yield from _late(loaded, queries, found, profile.late)
     ended = perf_counter()
@@ -72,10 +97,19 @@ def searched(
     ]
 
 
-def _ready(encoder: LazyEncoder, reranker: Reranker | None) -> Encoder:
-    """The encoder, its weights and the reranker's read."""
-    loaded = encoder.get()
+def _ready(
+    store: PassageStore,
+    encoder: LazyEncoder,
+    reranker: Reranker | None,
+    *,
+    mode: SearchMode,
+    late: bool,
+) -> Encoder | None:
+    """The encoder, where it takes part; the weights of all that do are read."""
+    loaded = encoder.get() if mode != "sparse" or late else None
     _warm_up(loaded)
+    if mode != "dense":
+        _warm_up(store.sparse_encoder())
     if reranker is not None:
         # What fails here fails again when pairs are scored, and is answered there.
         with suppress(Exception):
@@ -109,7 +143,7 @@ def _options(asked: Query, profile: Profile, spent_ms: float) -> RerankOptions:
 
 
 def _late(
-    encoder: Encoder, queries: Sequence[str], found: Sequence[list[Hit]], count: int
+    encoder: Encoder | None, queries: Sequence[str], found: Sequence[list[Hit]], count: int
 ) -> Steps[list[list[Hit]]]:
     """The candidates of each query in the order of late interaction."""
     if not isinstance(encoder, TokenEncoder):

@@ -1,8 +1,9 @@
-"""The bi-encoder's part: vectors to the nearest passages."""
+"""The first stage: vectors, words or both to passages."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ from qdrant_client import models
 
 from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
 from sbert_retriever.index.filters import filter_fields
+from sbert_retriever.index.legs import hits_of, legs, sparse_rankings
 from sbert_retriever.index.points import RESERVED
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.ingest.expand import expand
+from sbert_retriever.search.hybrid import SCORE_KINDS, fused
 from sbert_retriever.search.request import Search
-from sbert_retriever.types import Hit
+from sbert_retriever.types import Fusion, Hit, SparseVector
 
 
 def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]:
@@ -49,6 +52,51 @@ def nearest(
 ) -> Steps[list[list[Hit]]]:
     """The hits of each row of `vectors` (m, dim), those below the threshold left out."""
     found = yield from store.search(vectors, k=asked.k, condition=condition, params=asked.params)
+    return (yield from _kept(store, found, condition, asked))
+
+
+def by_words(
+    store: PassageStore,
+    terms: Sequence[SparseVector],
+    condition: models.Filter | None,
+    asked: Search,
+) -> Steps[list[list[Hit]]]:
+    """The hits of each question's sparse vector, those below the threshold left out."""
+    rankings = yield from sparse_rankings(store, terms, k=asked.k, condition=condition)
+    kind = store.sparse_encoder().identity.score_kind
+    found = yield from hits_of(store, rankings, kind)
+    return (yield from _kept(store, found, condition, asked))
+
+
+def by_both(
+    store: PassageStore,
+    vectors: npt.NDArray[np.float32],
+    terms: Sequence[SparseVector],
+    condition: models.Filter | None,
+    asked: Search,
+    fusion: Fusion,
+) -> Steps[list[list[Hit]]]:
+    """The hits of dense and sparse vectors in one order, those below the threshold left out."""
+    found = yield from legs(
+        store,
+        vectors,
+        terms,
+        k=max(asked.k, fusion.depth),
+        condition=condition,
+        params=asked.params,
+    )
+    rankings = [fused(pair, fusion)[: asked.k] for pair in found]
+    hits = yield from hits_of(store, rankings, SCORE_KINDS[fusion.method or "weighted"])
+    return (yield from _kept(store, hits, condition, asked))
+
+
+def _kept(
+    store: PassageStore,
+    found: list[list[Hit]],
+    condition: models.Filter | None,
+    asked: Search,
+) -> Steps[list[list[Hit]]]:
+    """What is above the threshold; where a filter left nothing at all, its fields are looked at."""
     if condition is not None and not any(found):
         yield from warn_of_unknown_fields(store, condition)
     if asked.score_threshold is None:

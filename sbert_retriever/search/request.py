@@ -12,7 +12,7 @@ from qdrant_client import models
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.ingest.expand import Expand
-from sbert_retriever.types import Profile, RerankMode
+from sbert_retriever.types import Fusion, Profile, RerankMode, SearchMode
 
 FilterSpec = Mapping[str, Any] | models.Filter
 
@@ -32,8 +32,10 @@ class SearchOptions(TypedDict, total=False):
 
 
 class QueryOptions(SearchOptions, total=False):
-    """Those of a search by text, which may have a second stage."""
+    """Those of a search by text, which may go by words too, and may have a second stage."""
 
+    mode: SearchMode | None
+    fusion: Fusion | None
     candidates: int | None
     rerank_mode: RerankMode | None
     budget_ms: float | None
@@ -86,6 +88,8 @@ class Query(Search):
         InputTypeError: One of them has the wrong type.
     """
 
+    mode: SearchMode | None = None
+    fusion: Fusion | None = None
     candidates: int | None = None
     rerank_mode: RerankMode | None = None
     budget_ms: float | None = None
@@ -94,6 +98,10 @@ class Query(Search):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.mode not in (None, *get_args(SearchMode)):
+            raise InputError(f"mode is {self.mode!r}, expected 'dense', 'sparse', 'hybrid' or None")
+        if not isinstance(self.fusion, Fusion | None):
+            raise InputTypeError(f"fusion is {type(self.fusion).__name__}, expected a Fusion")
         if self.candidates is not None:
             whole("candidates", self.candidates, least=1)
         if self.budget_ms is not None:

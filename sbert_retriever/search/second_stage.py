@@ -170,10 +170,9 @@ def _said(asked: Query, profile: Profile) -> Profile:
     if asked.rerank_mode is not None:
         changes["rerank_mode"] = asked.rerank_mode
         changes["fuse_weight"] = profile.fuse_weight if asked.rerank_mode == "fuse" else None
-    if asked.exact is not None:
-        changes["exact"] = asked.exact
-    if asked.ef is not None:
-        changes["ef"] = asked.ef
+    for name in ("exact", "ef", "mode", "fusion"):
+        if (value := getattr(asked, name)) is not None:
+            changes[name] = value
     if _says(asked) and changes:
         changes["name"] = "custom"
     return replace(profile, **changes)

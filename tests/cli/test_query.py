@@ -235,3 +235,20 @@ def test_what_no_rerank_can_follow_is_one_line(
     assert outcome.code in (1, 2)
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_words_beside_meanings(run: Run, tiny: str, tmp_path: Path, write_jsonl: Any) -> None:
+    records = [{"id": "a", "text": "valve XK-4711 of the house"}, {"id": "b", "text": "the cat"}]
+    path = write_jsonl(tmp_path / "parts.jsonl", records)
+    to = tmp_path / "parts"
+    made = run("index", path, "--to", to, "--id-field", "id", "--model", tiny, "--sparse", "bm25")
+    assert made.code == 0, made.err
+    assert "words by bm25" in made.err
+    assert run("info", to, "--json").json["sparse"] == "bm25"
+    found = run("query", to, "XK-4711", "--mode", "sparse", "--json").json["hits"]
+    assert [(hit["id"], hit["score_kind"]) for hit in found] == [("a", "bm25")]
+    both = run("query", to, "XK-4711", "--json").json["hits"]
+    assert [hit["score_kind"] for hit in both] == ["fused", "fused"]
+    wrong = run("query", to, "cat", "--mode", "words")
+    assert wrong.code == 2
+    assert "mode is 'words', expected 'dense', 'sparse', 'hybrid'" in wrong.err

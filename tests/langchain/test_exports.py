@@ -41,8 +41,8 @@ def test_embeddings_signature() -> None:
 def test_store_signatures() -> None:
     store = langchain_sbert.SBERTVectorStore
     assert _signature(store) == (
-        "embedding, location=None, *, collection_name='docs', client=None, async_client=None, "
-        "api_key=None, filterable=None, timeout_s=None, prefer_grpc=False"
+        "embedding, location=None, *, sparse=None, collection_name='docs', client=None, "
+        "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False"
     )
     assert _signature(store.from_existing_collection) == (
         "embedding, location=None, *, collection_name, client=None, async_client=None, "
@@ -71,7 +71,7 @@ def test_retriever_signatures() -> None:
     )
     assert retriever.model_config["extra"] == "forbid"
     assert _signature(retriever.open) == (
-        "location=None, *, model=None, k=4, filter=None, score_threshold=None, "
+        "location=None, *, model=None, sparse=None, k=4, filter=None, score_threshold=None, "
         "search_type='similarity', search_kwargs=None, reranker=None, candidates=None, "
         "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
         "collection_name=None, device='auto', dtype='auto', api_key=None, client=None, "

@@ -101,14 +101,15 @@ CALLS = {
     Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
-    Retriever.open: "(location=None, *, model=None, reranker=None, collection_name='default', "
-    "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
-    "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
+    Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
+    "collection_name='default', device='auto', dtype='auto', api_key=None, client=None, "
+    "async_client=None, filterable=None, layout=None, create=True, "
+    "timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
-    "exact=None, ef=None, candidates=None, rerank_mode=None, budget_ms=None, profile=None, "
-    "rerank_threshold=None)",
+    "exact=None, ef=None, mode=None, fusion=None, candidates=None, rerank_mode=None, "
+    "budget_ms=None, profile=None, rerank_threshold=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
     Retriever.search_batch: "(queries, k=10, **options)",
     Retriever.search_batch_detailed: "(queries, k=10, **options)",
@@ -123,8 +124,9 @@ CALLS = {
     Retriever.delete: "(ids=None, *, filter=None, source=None)",
     Retriever.delete_all: "()",
     Retriever.close: "()",
-    SBERTVectorStore: "(embedding, location=None, *, collection_name='docs', client=None, "
-    "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False)",
+    SBERTVectorStore: "(embedding, location=None, *, sparse=None, collection_name='docs', "
+    "client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
+    "prefer_grpc=False)",
     SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "
     "client=None, async_client=None, api_key=None, vector_name='', "
     "content_payload_key='page_content', metadata_payload_key='metadata', timeout_s=None, "
@@ -132,9 +134,9 @@ CALLS = {
     SBERTVectorStore.from_texts: "(texts, embedding, metadatas=None, *, ids=None, **settings)",
     SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
     SBERTVectorStore.as_retriever: "(**settings)",
-    SBERTRetriever.open: "(location=None, *, model=None, k=4, filter=None, score_threshold=None, "
-    "search_type='similarity', search_kwargs=None, reranker=None, candidates=None, "
-    "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
+    SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
+    "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "
+    "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
     "collection_name=None, device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
     "prefer_grpc=False)",
@@ -178,7 +180,8 @@ NOUNS = {
     "reranked=False, cut_short=False, fallback=None, truncated=False)",
     Profile: "(*, name='custom', candidates=50, rerank_depth=None, rerank_mode='replace', "
     "fuse_weight=None, pair_length=None, budget_ms=None, late=0, early_margin=None, "
-    "early_batches=None, exact=False, ef=None, truncate_dim=None, reranker=None)",
+    "early_batches=None, exact=False, ef=None, truncate_dim=None, reranker=None, mode=None, "
+    "fusion=None)",
     SearchResult: "(hits, timings_ms, candidates=0, rescored=0)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "

@@ -1,0 +1,107 @@
+"""The two legs of a hybrid search: what the dense and what the sparse vectors say, apart.
+
+They are fused here and not in the engine, so that one rule holds on every engine and may look at
+the scores of both. The filter is in both legs; texts are read for the winners alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from qdrant_client import models
+
+from sbert_retriever.index.points import SPARSE_NAME, to_passage
+from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.types import Hit, Passage, ScoreKind, SparseVector
+
+Ranking: TypeAlias = list[tuple[Any, float]]
+"""Points and their scores, best first."""
+# Questions whose two searches go into one request.
+_AT_ONCE = 32
+
+
+class Legs(NamedTuple):
+    """What each leg found for one question."""
+
+    dense: Ranking
+    sparse: Ranking
+
+
+def legs(
+    store: PassageStore,
+    vectors: npt.NDArray[np.float32],
+    sparse: Sequence[SparseVector],
+    *,
+    k: int,
+    condition: models.Filter | None,
+    params: models.SearchParams | None,
+) -> Steps[list[Legs]]:
+    """The k best of both legs for each question.
+
+    Args:
+        store: The collection.
+        vectors: (m, dim).
+        sparse: m vectors; an empty one finds nothing.
+        k: How many in each leg.
+        condition: Holds in both legs.
+        params: Of the dense leg.
+    """
+    found: list[Legs] = []
+    for start in range(0, len(sparse), _AT_ONCE):
+        rows = vectors[start : start + _AT_ONCE].tolist()
+        terms = sparse[start : start + _AT_ONCE]
+        dense = [store.request(row, k=k, condition=condition, params=params) for row in rows]
+        worded = [_sparse_request(t, k=k, condition=condition) for t in terms if t.indices]
+        answers = yield store.call("query_batch_points", requests=[*dense, *worded])
+        rankings = [[(point.id, point.score) for point in answer.points] for answer in answers]
+        rest = iter(rankings[len(rows) :])
+        found += [
+            Legs(ranking, next(rest) if term.indices else [])
+            for ranking, term in zip(rankings[: len(rows)], terms, strict=True)
+        ]
+    return found
+
+
+def sparse_rankings(
+    store: PassageStore,
+    sparse: Sequence[SparseVector],
+    *,
+    k: int,
+    condition: models.Filter | None,
+) -> Steps[list[Ranking]]:
+    """The k best of the sparse leg alone for each question."""
+    found: list[Ranking] = []
+    for start in range(0, len(sparse), _AT_ONCE):
+        terms = sparse[start : start + _AT_ONCE]
+        requests = [_sparse_request(t, k=k, condition=condition) for t in terms if t.indices]
+        answers = (yield store.call("query_batch_points", requests=requests)) if requests else []
+        rankings = iter([(point.id, point.score) for point in a.points] for a in answers)
+        found += [next(rankings) if term.indices else [] for term in terms]
+    return found
+
+
+def hits_of(
+    store: PassageStore, rankings: Sequence[Ranking], score_kind: ScoreKind
+) -> Steps[list[list[Hit]]]:
+    """Rankings as hits, with their passages; a passage deleted meanwhile is left out."""
+    passages = yield from _passages(store, [point for r in rankings for point, _ in r])
+    return [
+        [Hit(passages[str(p)], score, score_kind) for p, score in ranking if str(p) in passages]
+        for ranking in rankings
+    ]
+
+
+def _passages(store: PassageStore, points: Sequence[Any]) -> Steps[dict[str, Passage]]:
+    records = yield from store.records(list(dict.fromkeys(points)))
+    return {str(r.id): to_passage(r.payload, r.id, store.layout) for r in records}
+
+
+def _sparse_request(
+    terms: SparseVector, *, k: int, condition: models.Filter | None
+) -> models.QueryRequest:
+    vector = models.SparseVector(indices=terms.indices, values=terms.values)
+    return models.QueryRequest(query=vector, using=SPARSE_NAME, filter=condition, limit=k)

@@ -1,0 +1,184 @@
+"""SPLADE (Formal, Piwowarski and Clinchant 2021): a masked language model names a text's terms.
+
+Each token votes for every word of the vocabulary, log(1 + relu(logit)), and the strongest vote
+counts: words that are not in the text get weight too, if they could stand there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sbert_retriever.encoder.adjust import Adjustments, adjusted
+from sbert_retriever.encoder.batching import TokenBatch, token_batches
+from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.process import settle
+from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.tokenizer import load_tokenizer
+from sbert_retriever.encoder.weights import fingerprint
+from sbert_retriever.errors import ModelFormatError
+from sbert_retriever.types import SparseIdentity, SparseVector
+
+# A row of logits has the vocabulary's width: batches are small.
+_BATCH_TOKENS = 2048
+_FULL_TOKENS = 512
+
+
+class Splade:
+    """Texts to sparse vectors over a vocabulary. Made by `load`.
+
+    Questions and passages are encoded alike. One instance may be used from many threads.
+    Weights are read at the first text.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, *, name: str, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.name = name
+        self._checkpoint = checkpoint
+        self._device, self._dtype = device, dtype
+        self._tokenizer = load_tokenizer(
+            checkpoint.transformer,
+            checkpoint.config,
+            max_length=checkpoint.max_length,
+            lowercase=checkpoint.lowercase,
+        )
+        self._guard = threading.Lock()
+        self._model: Any = None
+
+    @classmethod
+    def load(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        token: str | None = None,
+        local_files_only: bool | None = None,
+        max_length: int | None = None,
+    ) -> Splade:
+        """Load a masked language model that was trained as a SPLADE.
+
+        Args:
+            name: A folder or a hub id.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            dtype: "auto", "float32", "bfloat16", "float16".
+            revision: A branch, tag or commit of the hub.
+            cache_dir: The hub's cache.
+            token: For private repositories of the hub.
+            local_files_only: True never asks the network; None asks HF_HUB_OFFLINE.
+            max_length: Tokens that are read of a text; None takes the model's.
+
+        Raises:
+            ModelNotFoundError: Nothing answers to the name.
+            ModelFormatError: The files are of no masked language model.
+            DeviceError: The device is not on this machine.
+        """
+        hub = HubOptions(
+            revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
+        )
+        found = locate(name, hub)
+        checkpoint = read_checkpoint(found.folder, found.packaged)
+        kinds = checkpoint.config.get("architectures") or []
+        if not any("MaskedLM" in kind for kind in kinds):
+            raise ModelFormatError(
+                f"{found.name!r} is {', '.join(kinds) or 'of no named kind'}, and SPLADE is a "
+                "masked language model (...ForMaskedLM): name another, or use sparse='bm25'"
+            )
+        chosen = choose_device(device)
+        return cls(
+            adjusted(checkpoint, Adjustments(max_length=max_length)),
+            name=found.name,
+            device=chosen,
+            dtype=choose_dtype(dtype, chosen),
+        )
+
+    @property
+    def identity(self) -> SparseIdentity:
+        """What the collection remembers."""
+        return SparseIdentity(
+            name=self.name,
+            score_kind="dot",
+            idf=False,
+            weights=fingerprint(self._checkpoint),
+            settings={"max_length": self._checkpoint.max_length},
+        )
+
+    def encode_queries(self, texts: Iterable[str]) -> list[SparseVector]:
+        """A vector for each question."""
+        return self.encode_passages(texts)
+
+    def encode_passages(self, texts: Iterable[str]) -> list[SparseVector]:
+        """A vector for each passage."""
+        given = list(texts)
+        ids = self._tokenizer.encode(given).ids
+        found: list[SparseVector | None] = [None] * len(given)
+        batches = token_batches(ids, max_tokens=_BATCH_TOKENS, full_tokens=_FULL_TOKENS)
+        for batch in batches:
+            for row, vector in zip(batch.rows, self._weights(batch), strict=True):
+                found[row] = vector
+        return [vector for vector in found if vector is not None]
+
+    def warm_up(self) -> None:
+        """Read the weights now."""
+        self._loaded()
+
+    def _weights(self, batch: TokenBatch) -> list[SparseVector]:
+        """The vectors of a batch."""
+        longest = max(map(len, batch.token_ids))
+        ids = torch.zeros((len(batch.token_ids), longest), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, tokens in enumerate(batch.token_ids):
+            ids[row, : len(tokens)] = torch.from_numpy(np.asarray(tokens, dtype=np.int64))
+            mask[row, : len(tokens)] = 1
+        with torch.inference_mode():
+            ids, mask = ids.to(self._device), mask.to(self._device)
+            logits: Tensor = self._loaded()(input_ids=ids, attention_mask=mask).logits.float()
+            votes = torch.log1p(torch.relu(logits)).masked_fill(mask[..., None] == 0, 0.0)
+            return _sparse(votes.amax(dim=1).cpu().numpy())
+
+    def _loaded(self) -> Any:
+        settle(self._device)
+        with self._guard:
+            if self._model is None:
+                self._model = _read(self._checkpoint, self._dtype).to(self._device).eval()
+            return self._model
+
+
+def _sparse(rows: np.ndarray[Any, Any]) -> list[SparseVector]:
+    """Rows (n, vocabulary) as the numbers that are not 0."""
+    made = []
+    for row in rows:
+        there = np.flatnonzero(row)
+        made.append(SparseVector(there.tolist(), row[there].tolist()))
+    return made
+
+
+def _read(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForMaskedLM
+
+    folder = checkpoint.transformer
+    try:
+        model, report = AutoModelForMaskedLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelFormatError(f"transformers cannot load {folder}: {reason}") from error
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"])[:3])
+        raise ModelFormatError(f"the weights in {folder} hold no {missing}, which SPLADE needs")
+    return model

@@ -1,0 +1,33 @@
+"""Checks of values that users give."""
+
+from __future__ import annotations
+
+import math
+
+from sbert_retriever.errors import InputError, InputTypeError
+
+
+def expect(value: object, kind: type, name: str) -> None:
+    """Refuse a value of another type, by name."""
+    if not isinstance(value, kind):
+        raise InputTypeError(f"{name} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def in_range(
+    name: str,
+    value: object,
+    *,
+    least: float,
+    most: float = math.inf,
+    whole: bool = True,
+    of: str = "Profile",
+) -> None:
+    """Refuse a field that is no number, or out of range."""
+    kinds = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise InputTypeError(
+            f"{of}.{name} is {value!r}, expected a {'whole ' if whole else ''}number"
+        )
+    if not (math.isfinite(value) and least <= value <= most):
+        limit = "or more" if most == math.inf else f"to {most:g}"
+        raise InputError(f"{of}.{name} is {value}, expected {least:g} {limit}")
