@@ -7,7 +7,7 @@ from typing import Any
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.tradeoff.first_stage import CutVectors, searched
+from sbert_retriever.tradeoff.first_stage import CutVectors, first_stage_alone
 from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.tradeoff.records import Timing
 from sbert_retriever.tradeoff.second_stage import reranked
@@ -39,18 +39,18 @@ class Asking:
         """All stages of a point."""
 
         def ask(query: str, text: str) -> Timing:
+            first = self._retriever.search_detailed(
+                text, point.candidates, profile=first_stage_alone(point)
+            )
+            hits, spent = first.hits, first.timings_ms
             clock = Clock()
-            vector = self._encoder.encode_queries([text])[0]
-            encoded = clock.lap()
-            hits = searched(self._retriever, vector, point)
-            found = clock.lap()
             if point.late:
                 hits = by_maxsim(self.tokens, text, hits, count=point.late)
             pairs = 0
             if point.rerank and self._reranker is not None:
                 pairs = reranked(self._reranker, text, hits, point).rescored
             again = clock.lap() if point.late or point.rerank else 0.0
-            return Timing(query, encoded, found, again, pairs)
+            return Timing(query, spent["encode"], spent["search"], again, pairs)
 
         return ask
 

@@ -1,4 +1,4 @@
-"""The bi-encoder's part: its candidates at every setting, and its vectors cut shorter."""
+"""The first stage's part: its candidates at every setting, and its vectors cut shorter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.points import OperatingPoint
-from sbert_retriever.types import Hit, Passage
+from sbert_retriever.types import Fusion, Hit, Passage, Profile, SearchMode
 
 if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
@@ -18,25 +18,31 @@ if TYPE_CHECKING:
 _PAGE = 1000
 Hits = dict[str, list[Hit]]
 """{query id: its candidates, best first}."""
-Key = tuple[int, bool, int | None]
+Key = tuple[int, bool, int | None, SearchMode, Fusion | None]
 """What the first stage of a point depends on."""
 
 
 def first_stage_key(point: OperatingPoint) -> Key:
     """Points of one key have the same candidates."""
-    return point.candidates, point.profile.exact, point.profile.ef
+    profile = point.profile
+    fusion = profile.fusion if point.mode == "hybrid" else None
+    return point.candidates, profile.exact, profile.ef, point.mode, fusion
 
 
 class Candidates:
     """The first stage's hits at each setting that the points ask for, found once.
 
     Args:
-        retriever: Searched by vector, so that no second stage takes part.
+        retriever: Asked for its first stage alone.
+        queries: {query id: text}.
         vectors: {query id: its vector (dim,)}.
     """
 
-    def __init__(self, retriever: Retriever, vectors: Mapping[str, Vectors]) -> None:
+    def __init__(
+        self, retriever: Retriever, queries: Mapping[str, str], vectors: Mapping[str, Vectors]
+    ) -> None:
         self._retriever = retriever
+        self._queries = queries
         self._vectors = vectors
         self._found: dict[Key, Hits] = {}
         # One copy of a text, however many queries find it.
@@ -47,18 +53,33 @@ class Candidates:
         key = first_stage_key(point)
         if key not in self._found:
             self._found[key] = {
-                query: [self._slim(hit) for hit in searched(self._retriever, vector, point)]
-                for query, vector in self._vectors.items()
+                query: [self._slim(hit) for hit in hits] for query, hits in self._search(point)
             }
         return self._found[key]
+
+    def _search(self, point: OperatingPoint) -> Iterator[tuple[str, list[Hit]]]:
+        if point.mode == "dense":
+            for query, vector in self._vectors.items():
+                yield query, searched(self._retriever, vector, point)
+            return
+        texts = list(self._queries.values())
+        found = self._retriever.search_batch(
+            texts, point.candidates, profile=first_stage_alone(point)
+        )
+        yield from zip(self._queries, found, strict=True)
 
     def _slim(self, hit: Hit) -> Hit:
         kept = self._passages.setdefault(hit.id, Passage(hit.id, hit.text))
         return replace(hit, passage=kept)
 
 
+def first_stage_alone(point: OperatingPoint) -> Profile:
+    """A point's settings without what comes after its first stage."""
+    return replace(point.profile, rerank_depth=0, late=0, mode=point.mode)
+
+
 def searched(retriever: Retriever, vector: Vectors, point: OperatingPoint) -> list[Hit]:
-    """The first stage of one query, by its vector (dim,)."""
+    """The dense first stage of one query, by its vector (dim,)."""
     profile = point.profile
     return retriever.search_by_vector(vector, point.candidates, exact=profile.exact, ef=profile.ef)
 

@@ -125,6 +125,7 @@ def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None) -> Mean
         tokens=isinstance(encoder, TokenEncoder),
         scorer=scorer is not None,
         lengths=scorer is not None and takes_lengths(scorer),
+        words=info.sparse is not None,
     )
 
 

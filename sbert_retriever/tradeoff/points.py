@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.types import Profile, RerankMode
+from sbert_retriever.types import Fusion, Profile, RerankMode, SearchMode
 
 T = TypeVar("T")
 
@@ -28,11 +28,18 @@ class OperatingPoint:
         profile: Its settings; the name is the one that tables and plots write.
         k: How many passages are handed out.
         everything: Whether the cross-encoder scores the whole collection: extrapolated.
+        words: Whether the collection has sparse vectors.
     """
 
     profile: Profile
     k: int = 10
     everything: bool = False
+    words: bool = False
+
+    @property
+    def mode(self) -> SearchMode:
+        """Which vectors the first stage searches."""
+        return self.profile.mode or ("hybrid" if self.words else "dense")
 
     @property
     def name(self) -> str:
@@ -85,6 +92,8 @@ class Grid:
         dimensions: Cut dimensions; None is a half, a quarter and an eighth of the collection's.
         late: Candidates for late interaction; 0 leaves it out.
         late_rerank: How many of those the cross-encoder scores after it; 0 is none.
+        fusions: Further ways to join words and meanings, beside the default.
+        hybrid_depths: How many candidates of both the cross-encoder scores.
         depths: How many candidates the cross-encoder scores.
         modes: What its scores do to the order.
         early_stops: Candidates of which it scores as many as it takes for the first k to settle.
@@ -102,6 +111,8 @@ class Grid:
     dimensions: tuple[int, ...] | None = None
     late: int = 100
     late_rerank: int = 20
+    fusions: tuple[Fusion, ...] = (Fusion(method="rrf", k=20),)
+    hybrid_depths: tuple[int, ...] = (10, 20, 50)
     depths: tuple[int, ...] = (5, 10, 20, 50, 100)
     modes: tuple[RerankMode, ...] = ("replace", "fuse")
     early_stops: tuple[int, ...] = (100,)
@@ -114,6 +125,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         numbers = [*self.efs, *(self.dimensions or ()), *self.depths, *self.early_stops]
+        numbers += self.hybrid_depths
         numbers += [*self.pair_lengths, self.pair_depth]
         if any(number < 1 for number in numbers) or min(self.late, self.late_rerank) < 0:
             raise InputError(f"{self} has a number below its least, which is 1 (late: 0)")
@@ -131,6 +143,7 @@ class Grid:
             self,
             late_rerank=min(self.late_rerank, depth),
             depths=tuple(d for d in self.depths if d <= depth),
+            hybrid_depths=tuple(d for d in self.hybrid_depths if d <= depth),
             early_stops=tuple(d for d in _different(min(e, depth) for e in self.early_stops) if d),
             pair_lengths=self.pair_lengths if depth else (),
             pair_depth=max(min(self.pair_depth, depth), 1),
@@ -154,6 +167,7 @@ class Means:
         tokens: Whether the encoder gives token vectors.
         scorer: Whether there is a cross-encoder.
         lengths: Whether it can be told how long a pair may be.
+        words: Whether the collection has sparse vectors.
     """
 
     dim: int
@@ -162,6 +176,7 @@ class Means:
     tokens: bool
     scorer: bool
     lengths: bool
+    words: bool = False
 
     def allow(self, asked: OperatingPoint) -> bool:
         """Whether a point can be measured."""
@@ -171,6 +186,7 @@ class Means:
             (profile.pair_length is not None, self.lengths),
             (profile.late > 0, self.tokens),
             (profile.truncate_dim is not None, self.cosine),
+            (profile.mode in ("sparse", "hybrid"), self.words),
         ]
         # Cut vectors are searched by a matrix product here, which hands nothing on.
         alone = profile.truncate_dim is None or not (asked.rerank or asked.late)
@@ -193,13 +209,40 @@ def operating_points(
         points += [point(f"ef {ef}", k, ef=ef) for ef in _different(grid.efs)]
         points += [point("exact", k, exact=True)] if grid.exact else []
     points += _truncated(grid, means.dim, k)
+    points += _with_words(grid, k)
     if grid.late:
         points.append(point(f"MaxSim {grid.late}", k, late=grid.late))
     points += _reranked(grid, k)
+    if means.words:
+        points = [_by_meaning(asked) for asked in points]
     points += [OperatingPoint(profile=profile, k=k) for profile in grid.profiles]
     if grid.everything:
         points.append(point(EVERYTHING, k, everything=True))
-    return [_naming(asked, reranker) for asked in points if means.allow(asked)]
+    return [
+        _naming(replace(asked, words=means.words), reranker)
+        for asked in points
+        if means.allow(asked)
+    ]
+
+
+def _by_meaning(asked: OperatingPoint) -> OperatingPoint:
+    """Say "dense" where a collection with words would be searched by both."""
+    if asked.profile.mode is not None:
+        return asked
+    return replace(asked, profile=replace(asked.profile, mode="dense"))
+
+
+def _with_words(grid: Grid, k: int) -> Iterator[OperatingPoint]:
+    yield point("words alone", k, mode="sparse")
+    yield point("hybrid", k, mode="hybrid")
+    for fusion in grid.fusions:
+        name = f"hybrid by {fusion.method or 'default'}"
+        yield point(name, k, mode="hybrid", fusion=fusion)
+    for depth in _different(grid.hybrid_depths):
+        for mode in _different(grid.modes):
+            fused = " fused" if mode == "fuse" else ""
+            name = f"hybrid, cross-encoder {depth}{fused}"
+            yield point(name, k, mode="hybrid", rerank_depth=depth, rerank_mode=mode)
 
 
 def _naming(asked: OperatingPoint, reranker: str | None) -> OperatingPoint:

@@ -70,7 +70,7 @@ class Session:
         self._passages = retriever.count()
         rows = retriever.encoder.encode_queries(list(queries.values()))
         self._vectors = dict(zip(queries, rows, strict=True))
-        self._candidates = Candidates(retriever, self._vectors)
+        self._candidates = Candidates(retriever, queries, self._vectors)
         self._late: dict[tuple[Key, int], Hits] = {}
         self._timed: dict[str, str] = {}
         self._contents = Contents([], np.empty((0, 0), np.float32), [])
