@@ -12,6 +12,7 @@ from sbert_retriever.errors import (
     StoreUnavailableError,
 )
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.points import TENANT_KEY
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import CollectionFacts, PassageStore
 from sbert_retriever.lazy_encoder import LazyEncoder
@@ -49,6 +50,8 @@ def settle(
         _hold_to(store, encoder, facts)
         if sparse is not None:
             store.bind_sparse(sparse)
+        if store.tenant is not None and TENANT_KEY not in facts.filterable:
+            store.connection.run(store.index_tenants())
         return facts.metadata
     if not create:
         raise CollectionNotFoundError(

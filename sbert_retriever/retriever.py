@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, get_args
 
@@ -91,6 +90,7 @@ class Retriever(Closing):
         reranker: RerankerSpec | None = None,
         sparse: SparseSpec | None = None,
         collection_name: str = "default",
+        tenant: str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         api_key: str | None = None,
@@ -117,6 +117,8 @@ class Retriever(Closing):
                 vectors too, and searches are hybrid. Also a SPLADE model's name, or any
                 `SparseEncoder`. None creates none, and reopens with the collection's own.
             collection_name: Which collection at that location.
+            tenant: Whose passages alone this retriever sees, writes and deletes; several tenants
+                share a collection and know nothing of each other. None is the whole collection.
             device: "auto", "cpu", "cuda", "cuda:1", "mps"; for both models.
             dtype: "auto", "float32", "bfloat16", "float16"; for both models.
             api_key: For a URL; None reads QDRANT_API_KEY.
@@ -154,7 +156,7 @@ class Retriever(Closing):
             retry=retry,
         )
         try:
-            store = PassageStore(connection, collection_name, layout)
+            store = PassageStore(connection, collection_name, layout, tenant=tenant)
             metadata = settle(
                 store, encoder, sparse=words, filterable=filterable or {}, create=create
             )
@@ -173,6 +175,19 @@ class Retriever(Closing):
         """
         return type(self)(self._store, self._encoder, self._second.with_reranker(reranker))
 
+    def with_tenant(self, tenant: str) -> Self:
+        """Another retriever over the same collection and models, for one tenant.
+
+        Closing either closes both.
+
+        Args:
+            tenant: As for `open`.
+
+        Raises:
+            InputError: This retriever is bound to a tenant itself, or the name is empty.
+        """
+        return type(self)(self._store.for_tenant(tenant), self._encoder, self._second)
+
     # Searching --------------------------------------------------------------------------
 
     def search(
@@ -186,6 +201,9 @@ class Retriever(Closing):
         window: int = 1,
         exact: bool | None = None,
         ef: int | None = None,
+        group_by: str | None = None,
+        group_size: int = 1,
+        diversity: float | None = None,
         mode: SearchMode | None = None,
         fusion: Fusion | None = None,
         candidates: int | None = None,
@@ -212,6 +230,11 @@ class Retriever(Closing):
             window: Chunks on each side, for "neighbours".
             exact: Compare with every vector instead of walking the HNSW graph.
             ef: Width of the walk; more is more exact and slower. None is the engine's own.
+            group_by: "source" or a metadata field: hits come from k groups, the best first. Beside
+                words or a rerank, groups are made of the candidates.
+            group_size: How many hits of a group at most.
+            diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
+                chosen by maximal marginal relevance among more, without a rerank.
             mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
                 the collection has sparse vectors. None is "hybrid" where it has.
             fusion: How "hybrid" joins both.
@@ -243,6 +266,9 @@ class Retriever(Closing):
             window=window,
             exact=exact,
             ef=ef,
+            group_by=group_by,
+            group_size=group_size,
+            diversity=diversity,
             mode=mode,
             fusion=fusion,
             candidates=candidates,
@@ -529,11 +555,13 @@ class Retriever(Closing):
         vector = yield from self._store.vector(check_id(passage_id))
         if vector is None:
             raise InputError(f"no passage has the id {passage_id[:80]!r}")
-        one_more = replace(asked, k=asked.k + 1)
         row = np.asarray(vector, dtype=np.float32)[None]
-        found = yield from nearest(self._store, row, self._condition(asked.filter), one_more)
-        others = [hit for hit in found[0] if hit.id != passage_id][: asked.k]
-        return (yield from grown(self._store, [others], asked))[0]
+        itself = models.HasIdCondition(has_id=[self._store.point_id(passage_id)])
+        others = models.Filter(must_not=[itself])
+        if (condition := self._condition(asked.filter)) is not None:
+            others = models.Filter(must=[condition, others])
+        found = yield from nearest(self._store, row, others, asked)
+        return (yield from grown(self._store, found, asked))[0]
 
     def _scrolled(
         self, spec: FilterSpec | None, limit: int, offset: str | int | None

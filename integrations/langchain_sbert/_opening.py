@@ -31,6 +31,7 @@ def open_store(
     model: str | PathLike[str] | Embeddings | None,
     sparse: SparseSpec | None,
     collection_name: str | None,
+    tenant: str | None,
     device: str,
     dtype: str,
     api_key: str | None,
@@ -54,6 +55,7 @@ def open_store(
             _collection_at(location, place) if collection_name is None else collection_name
         ),
         sparse=sparse,
+        tenant=tenant,
         device=device,
         dtype=dtype,
         async_client=async_client,

@@ -106,6 +106,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         profile: str | Profile | None = None,
         rerank_threshold: float | None = None,
         collection_name: str | None = None,
+        tenant: str | None = None,
         device: str = "auto",
         dtype: str = "auto",
         api_key: str | None = None,
@@ -134,6 +135,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             rerank_threshold: Documents that it scores below this are left out.
             collection_name: Which collection. None takes "docs", the vector store's own default,
                 where it is there, else the only collection there is.
+            tenant: Whose documents alone are seen.
             device: For a model given by name.
             dtype: For a model given by name.
             api_key: For a URL; None reads QDRANT_API_KEY.
@@ -152,6 +154,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             model=model,
             sparse=sparse,
             collection_name=collection_name,
+            tenant=tenant,
             device=device,
             dtype=dtype,
             api_key=api_key,

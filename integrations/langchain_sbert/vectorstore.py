@@ -50,6 +50,8 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         sparse: "bm25" keeps words beside meanings in a collection that is made, for
             `search_type="hybrid"`; also a SPLADE model's name, or any `SparseEncoder`.
         collection_name: Which collection at that location; made when it is not there.
+        tenant: Whose documents alone this store sees, adds and deletes; several tenants share a
+            collection and know nothing of each other.
         client: Any QdrantClient, used instead of a location and left open by `close`.
         async_client: Its asynchronous twin; without it, asynchronous calls go through a thread.
         api_key: For a URL; None reads QDRANT_API_KEY.
@@ -70,6 +72,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         *,
         sparse: SparseSpec | None = None,
         collection_name: str = "docs",
+        tenant: str | None = None,
         client: QdrantClient | None = None,
         async_client: AsyncQdrantClient | None = None,
         api_key: str | None = None,
@@ -83,6 +86,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             model=encoder_of(embedding),
             sparse=sparse,
             collection_name=collection_name,
+            tenant=tenant,
             client=client,
             async_client=async_client,
             api_key=api_key,

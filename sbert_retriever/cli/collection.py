@@ -22,11 +22,12 @@ _OF_MODEL = ("weights", "precision", "pooling", "max_length", "query_prompt", "p
 def info(
     location: options.Location,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
     api_key: options.ApiKey = None,
     json: options.Json = False,
 ) -> None:
     """Say what a collection holds and which model made its vectors."""
-    with open_existing(location, collection, api_key=api_key) as retriever:
+    with open_existing(location, collection, tenant=tenant, api_key=api_key) as retriever:
         facts = as_dict(retriever.info())
     if json:
         put_json(facts)
@@ -69,6 +70,7 @@ def delete(
     everything: Annotated[bool, typer.Option("--all", help="Every passage; needs --yes.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Confirm --all.")] = False,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
     api_key: options.ApiKey = None,
     json: options.Json = False,
 ) -> None:
@@ -79,7 +81,7 @@ def delete(
         raise InputError(
             "say what to delete: give exactly one of --source, --id, --filter and --all"
         )
-    with open_existing(location, collection, api_key=api_key) as retriever:
+    with open_existing(location, collection, tenant=tenant, api_key=api_key) as retriever:
         if everything:
             deleted = _emptied(retriever, confirmed=yes)
         else:

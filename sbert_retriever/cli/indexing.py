@@ -36,6 +36,7 @@ def index(
     ] = None,
     sparse: options.Sparse = None,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
     text_field: Annotated[
         list[str] | None,
         typer.Option(
@@ -137,6 +138,7 @@ def index(
             note=note,
             model=model,
             sparse=sparse,
+            tenant=tenant,
             device=device,
             dtype=dtype,
             api_key=api_key,

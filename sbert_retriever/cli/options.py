@@ -22,6 +22,15 @@ To = Annotated[
 Collection = Annotated[
     str, typer.Option("--collection", metavar="NAME", help="Which collection there.")
 ]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="NAME",
+        help="Only this tenant's passages; others in the collection are neither seen nor touched.",
+        show_default=False,
+    ),
+]
 ApiKey = Annotated[
     str | None,
     typer.Option(

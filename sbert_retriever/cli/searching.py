@@ -136,6 +136,7 @@ def query(
     ] = False,
     model: options.Model = None,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     api_key: options.ApiKey = None,
@@ -144,7 +145,13 @@ def query(
     condition = parsed_filter(filter, filter_json)
     asked = _questions(questions or [])
     with open_existing(
-        location, collection, model=model, device=device, dtype=dtype, api_key=api_key
+        location,
+        collection,
+        tenant=tenant,
+        model=model,
+        device=device,
+        dtype=dtype,
+        api_key=api_key,
     ) as opened:
         wanted = rerank or any(v is not None for v in (candidates, budget_ms, rerank_mode))
         retriever = _with_reranker(opened, reranker, profile, wanted=wanted)

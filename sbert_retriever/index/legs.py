@@ -55,7 +55,8 @@ def legs(
         rows = vectors[start : start + _AT_ONCE].tolist()
         terms = sparse[start : start + _AT_ONCE]
         dense = [store.request(row, k=k, condition=condition, params=params) for row in rows]
-        worded = [_sparse_request(t, k=k, condition=condition) for t in terms if t.indices]
+        within = store.within(condition)
+        worded = [_sparse_request(t, k=k, condition=within) for t in terms if t.indices]
         answers = yield store.call("query_batch_points", requests=[*dense, *worded])
         rankings = [[(point.id, point.score) for point in answer.points] for answer in answers]
         rest = iter(rankings[len(rows) :])
@@ -77,7 +78,8 @@ def sparse_rankings(
     found: list[Ranking] = []
     for start in range(0, len(sparse), _AT_ONCE):
         terms = sparse[start : start + _AT_ONCE]
-        requests = [_sparse_request(t, k=k, condition=condition) for t in terms if t.indices]
+        within = store.within(condition)
+        requests = [_sparse_request(t, k=k, condition=within) for t in terms if t.indices]
         answers = (yield store.call("query_batch_points", requests=requests)) if requests else []
         rankings = iter([(point.id, point.score) for point in a.points] for a in answers)
         found += [next(rankings) if term.indices else [] for term in terms]

@@ -17,10 +17,12 @@ from sbert_retriever.types import Hit, Passage, ScoreKind
 
 RESERVED = "_sbert"
 SOURCE_KEY = f"{RESERVED}.source"
+TENANT_KEY = f"{RESERVED}.tenant"
 SPARSE_NAME = "sparse"
 """Of the sparse vector, where a collection has them."""
 _UINT64_DIGITS = 20
 _NAMESPACE = uuid.UUID("6f6a7c9e-2f0e-5d0a-9d43-5b1c0d1f7a11")
+_TENANTS = uuid.UUID("b1d5b5a0-6b0c-5f63-8a55-2f1c7f0a9e27")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +60,13 @@ class Draft:
     fingerprint: Fingerprint
 
 
-def point_id(passage_id: str, layout: Layout | None = None) -> str | int:
-    """The point's id: a uuid5 of the passage's, or what a foreign collection already uses."""
+def point_id(passage_id: str, layout: Layout | None = None, tenant: str | None = None) -> str | int:
+    """The point's id: a uuid5 of the passage's, or what a foreign collection already uses.
+
+    Each tenant has ids of its own, so that none can name another's points.
+    """
+    if tenant is not None:
+        return str(uuid.uuid5(uuid.uuid5(_TENANTS, tenant), passage_id))
     if layout is not None and layout.foreign:
         native = _native_id(passage_id)
         if native is not None:

@@ -42,6 +42,7 @@ from sbert_retriever.index.points import (
     to_passage,
 )
 from sbert_retriever.index.steps import Call, Steps, call, work
+from sbert_retriever.index.tenants import checked_tenant, tenant_index, within_tenant
 from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.sparse import encoder_of_identity
 from sbert_retriever.types import (
@@ -101,6 +102,7 @@ class PassageStore:
         connection: To an engine.
         collection_name: Which collection.
         layout: Where its points keep what.
+        tenant: Whose passages alone are seen, written and deleted; None is the whole collection.
 
     Attributes:
         score_kind: The scale of its scores; known once it was created or its facts were read.
@@ -108,11 +110,17 @@ class PassageStore:
     """
 
     def __init__(
-        self, connection: Connection, collection_name: str, layout: Layout | None = None
+        self,
+        connection: Connection,
+        collection_name: str,
+        layout: Layout | None = None,
+        *,
+        tenant: str | None = None,
     ) -> None:
         self.connection = connection
         self.collection_name = collection_name
         self.layout = layout or Layout()
+        self.tenant = checked_tenant(tenant, self.layout)
         self.score_kind: ScoreKind = "cosine"
         self.dim = 0
         self._sparse: SparseEncoder | None = None
@@ -186,6 +194,8 @@ class PassageStore:
             yield from self._check_created(contract, error)
         else:
             yield from self._check_kept(contract)
+        if self.tenant is not None:
+            indexes |= tenant_index()
         if self.connection.has_payload_indexes:
             for key, schema in indexes.items():
                 yield self.call("create_payload_index", field_name=key, field_schema=schema)
@@ -197,7 +207,7 @@ class PassageStore:
         info = yield self.call("get_collection")
         size, distance = self._vector_params(info.config.params.vectors)
         self.score_kind, self.dim = _SIMILARITIES[distance], size
-        count = yield self.call("count", exact=True)
+        count = yield self.call("count", count_filter=self.within(None), exact=True)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
         return CollectionFacts(
@@ -211,8 +221,39 @@ class PassageStore:
             metadata=info.config.metadata or {},
         )
 
+    def index_tenants(self) -> Steps[None]:
+        """Have the engine keep each tenant's points together, in a collection made without."""
+        if self.connection.has_payload_indexes:
+            for key, schema in tenant_index().items():
+                yield self.call("create_payload_index", field_name=key, field_schema=schema)
+
+    def for_tenant(self, tenant: str) -> PassageStore:
+        """The same collection, for one tenant.
+
+        Raises:
+            InputError: This one is bound to a tenant, or the name is empty.
+            InputTypeError: The tenant is no string.
+        """
+        if self.tenant is not None:
+            raise InputError(
+                f"this is bound to tenant {self.tenant!r}: open the collection anew for another"
+            )
+        bound = PassageStore(self.connection, self.collection_name, self.layout, tenant=tenant)
+        bound.score_kind, bound.dim = self.score_kind, self.dim
+        bound._sparse, bound._sparse_identity = self._sparse, self._sparse_identity
+        return bound
+
     def save_profile(self, profile: Profile) -> Steps[None]:
-        """Keep search settings with the collection, in the place of those before."""
+        """Keep search settings with the collection, in the place of those before.
+
+        Raises:
+            InputError: This is bound to a tenant, and the settings are everybody's.
+        """
+        if self.tenant is not None:
+            raise InputError(
+                f"this is bound to tenant {self.tenant!r}, and a profile is the whole collection's:"
+                " save it without tenant="
+            )
         yield self.call("update_collection", metadata=profile_to_metadata(profile))
 
     def settle(self, *, bulk: bool = False) -> Steps[None]:
@@ -243,7 +284,7 @@ class PassageStore:
                 "query_points",
                 query=rows[0],
                 using=using,
-                query_filter=condition,
+                query_filter=self.within(condition),
                 limit=k,
                 search_params=params,
                 with_payload=True,
@@ -272,7 +313,7 @@ class PassageStore:
         return models.QueryRequest(
             query=row,
             using=self.layout.vector_name or None,
-            filter=condition,
+            filter=self.within(condition),
             limit=k,
             params=None if self.connection.engine == "local" else params,
             with_payload=payload,
@@ -320,7 +361,7 @@ class PassageStore:
         """A page of passages (with vectors when asked) and where the next page begins."""
         records, following = yield self.call(
             "scroll",
-            scroll_filter=condition,
+            scroll_filter=self.within(condition),
             limit=limit,
             offset=offset,
             with_payload=True,
@@ -337,7 +378,9 @@ class PassageStore:
 
     def count(self, condition: models.Filter | None) -> Steps[int]:
         """How many passages match."""
-        answer: models.CountResult = yield self.call("count", count_filter=condition, exact=True)
+        answer: models.CountResult = yield self.call(
+            "count", count_filter=self.within(condition), exact=True
+        )
         return answer.count
 
     def has_field(self, key: str) -> Steps[bool]:
@@ -352,7 +395,7 @@ class PassageStore:
         while True:
             records, offset = yield self.call(
                 "scroll",
-                scroll_filter=source_is(source),
+                scroll_filter=self.within(source_is(source)),
                 limit=_PAGE,
                 offset=offset,
                 with_payload=[RESERVED],
@@ -408,7 +451,7 @@ class PassageStore:
         """Delete passages by id; how many of them were there."""
         there = list((yield from self._retrieve(ids, payload=[RESERVED])))
         for part in _parts(there, _PAGE):
-            selector = [point_id(i, self.layout) for i in part]
+            selector = [self.point_id(i) for i in part]
             yield self.call("delete", points_selector=selector)
         return len(there)
 
@@ -424,7 +467,7 @@ class PassageStore:
                 "or call delete_all()"
             )
         count = yield from self.count(condition)
-        yield self.call("delete", points_selector=condition)
+        yield self.call("delete", points_selector=self.within(condition))
         return count
 
     def delete_all(self) -> Steps[int]:
@@ -432,7 +475,11 @@ class PassageStore:
         deleted = 0
         while True:
             records, _ = yield self.call(
-                "scroll", limit=_PAGE, with_payload=False, with_vectors=False
+                "scroll",
+                scroll_filter=self.within(None),
+                limit=_PAGE,
+                with_payload=False,
+                with_vectors=False,
             )
             if not records:
                 return deleted
@@ -474,6 +521,19 @@ class PassageStore:
     def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]
 
+    def within(self, condition: models.Filter | None) -> models.Filter | None:
+        """A condition that holds for the tenant's passages alone."""
+        return within_tenant(self.tenant, condition)
+
+    def point_id(self, passage_id: str) -> str | int:
+        """The engine's id of a passage."""
+        return point_id(passage_id, self.layout, self.tenant)
+
+    def _payload(self, draft: Draft) -> dict[str, Any]:
+        if self.tenant is None:
+            return draft.payload
+        return {**draft.payload, RESERVED: {**draft.payload[RESERVED], "tenant": self.tenant}}
+
     def _sparse_vectors(self, drafts: Sequence[Draft]) -> Steps[list[SparseVector | None]]:
         """The sparse vector of each passage; None where there is none."""
         if self._sparse_identity is None:
@@ -492,11 +552,11 @@ class PassageStore:
         if sparse is not None:
             vector[SPARSE_NAME] = models.SparseVector(indices=sparse.indices, values=sparse.values)
         return models.PointStruct.model_construct(
-            id=point_id(draft.id, self.layout), vector=vector, payload=draft.payload
+            id=self.point_id(draft.id), vector=vector, payload=self._payload(draft)
         )
 
     def _overwriting(self, draft: Draft) -> models.OverwritePayloadOperation:
-        payload = models.SetPayload(payload=draft.payload, points=[point_id(draft.id, self.layout)])
+        payload = models.SetPayload(payload=self._payload(draft), points=[self.point_id(draft.id)])
         return models.OverwritePayloadOperation(overwrite_payload=payload)
 
     def _retrieve(
@@ -504,10 +564,10 @@ class PassageStore:
     ) -> Steps[dict[str, models.Record]]:
         found: dict[str, models.Record] = {}
         for part in _parts(list(dict.fromkeys(ids)), _PAGE):
-            wanted = {str(point_id(check_id(i), self.layout)): i for i in part}
+            wanted = {str(self.point_id(check_id(i))): i for i in part}
             records = yield self.call(
                 "retrieve",
-                ids=[point_id(i, self.layout) for i in part],
+                ids=[self.point_id(i) for i in part],
                 with_payload=payload,
                 with_vectors=vectors,
             )

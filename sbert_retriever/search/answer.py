@@ -10,6 +10,7 @@ from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
+from qdrant_client import models
 
 from sbert_retriever.errors import InputError, ModelError
 from sbert_retriever.index.filters import build_filter
@@ -19,7 +20,7 @@ from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.rerank import Reranker, RerankOptions, RerankResult
 from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
-from sbert_retriever.search.first_stage import by_both, by_words, grown, nearest
+from sbert_retriever.search.first_stage import by_both, by_words, grown, in_groups, nearest
 from sbert_retriever.search.request import Query
 from sbert_retriever.search.second_stage import SecondStage
 from sbert_retriever.types import (
@@ -55,36 +56,21 @@ def searched(
     ready = partial(_ready, store, encoder, reranker, mode=mode, late=bool(profile.late))
     loaded = yield work(ready)
     started = perf_counter()
-    vectors = np.empty((len(queries), store.dim), dtype=np.float32)
-    if mode != "sparse":
-        vectors = yield work(encoder.encode_queries, queries)
-        _refuse_faulty(vectors, queries)
-    terms: list[SparseVector] = []
-    if mode != "dense":
-        terms = yield work(store.sparse_encoder().encode_queries, queries)
-        check_sparse(terms, queries)
+    vectors, terms = yield from _encoded(store, encoder, queries, mode)
     encoded = perf_counter()
-    first = _first(asked, profile)
-    if mode == "dense":
-        found = yield from nearest(store, vectors, condition, first)
-    elif mode == "sparse":
-        found = yield from by_words(store, terms, condition, first)
-    else:
-        cosine = store.score_kind == "cosine"
-        fusion = (profile.fusion or Fusion()).settled(cosine=cosine)
-        found = yield from by_both(store, vectors, terms, condition, first, fusion)
+    found = yield from _found(store, vectors, terms, condition, asked, profile)
     if profile.late:
         found = yield from _late(loaded, queries, found, profile.late)
     ended = perf_counter()
-    spent_ms = (ended - started) * 1e3 / len(queries)
-    answers = [
-        RerankResult(hits=h[: asked.k], candidates=0, rescored=0, ended="all") for h in found
-    ]
+    answers = [_untouched(hits) for hits in found]
     if reranker is not None:
-        options = _options(asked, profile, spent_ms)
+        options = _options(asked, profile, (ended - started) * 1e3 / len(queries))
         answers = yield from _reranked(reranker, queries, found, options)
     reranked = perf_counter() if reranker is not None else ended
-    texts = yield from grown(store, [answer.hits for answer in answers], asked)
+    chosen = [in_groups(answer.hits, asked) for answer in answers]
+    if asked.group_by is None:
+        chosen = [hits[: asked.k] for hits in chosen]
+    texts = yield from grown(store, chosen, asked)
     timings = {
         "encode": (encoded - started) * 1e3,
         "search": (ended - encoded) * 1e3,
@@ -95,6 +81,39 @@ def searched(
         SearchResult(hits, timings, answer.candidates, answer.rescored)
         for hits, answer in zip(texts, answers, strict=True)
     ]
+
+
+def _encoded(
+    store: PassageStore, encoder: LazyEncoder, queries: list[str], mode: SearchMode
+) -> Steps[tuple[npt.NDArray[np.float32], list[SparseVector]]]:
+    """Dense vectors (m, dim) and sparse ones; none of a kind that the mode does not need."""
+    vectors = np.empty((0, store.dim), dtype=np.float32)
+    terms: list[SparseVector] = []
+    if mode != "sparse":
+        vectors = yield work(encoder.encode_queries, queries)
+        _refuse_faulty(vectors, queries)
+    if mode != "dense":
+        terms = yield work(store.sparse_encoder().encode_queries, queries)
+        check_sparse(terms, queries)
+    return vectors, terms
+
+
+def _found(
+    store: PassageStore,
+    vectors: npt.NDArray[np.float32],
+    terms: list[SparseVector],
+    condition: models.Filter | None,
+    asked: Query,
+    profile: Profile,
+) -> Steps[list[list[Hit]]]:
+    """The first stage's hits, by the vectors that there are."""
+    first = _first(asked, profile)
+    if not terms:
+        return (yield from nearest(store, vectors, condition, first))
+    if not len(vectors):
+        return (yield from by_words(store, terms, condition, first))
+    fusion = (profile.fusion or Fusion()).settled(cosine=store.score_kind == "cosine")
+    return (yield from by_both(store, vectors, terms, condition, first, fusion))
 
 
 def _ready(
@@ -128,15 +147,18 @@ def _untouched(hits: list[Hit]) -> RerankResult:
 
 
 def _first(asked: Query, profile: Profile) -> Query:
-    """What the first stage is asked for."""
-    staged = profile.reranks or profile.late
-    k = max(asked.k, profile.candidates) if staged else asked.k
-    return replace(asked, k=k, exact=profile.exact, ef=profile.ef)
+    """What the first stage is asked for; where others follow, groups are made at the end."""
+    own = replace(asked, exact=profile.exact, ef=profile.ef)
+    if not (profile.reranks or profile.late):
+        return own
+    k = max(asked.fetched, profile.candidates)
+    return replace(own, k=k, group_by=None, diversity=None)
 
 
 def _options(asked: Query, profile: Profile, spent_ms: float) -> RerankOptions:
     """What the reranker is asked for, in the time that the stages before it left."""
-    options = RerankOptions.of(profile, k=asked.k, min_score=asked.rerank_threshold)
+    k = asked.k if asked.group_by is None else None
+    options = RerankOptions.of(profile, k=k, min_score=asked.rerank_threshold)
     depth = profile.candidates if profile.rerank_depth is None else profile.rerank_depth
     left = None if options.budget_ms is None else max(options.budget_ms - spent_ms, 0.0)
     return replace(options, candidates=depth, budget_ms=left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,13 @@ from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.ingest.expand import expand
+from sbert_retriever.search.diversity import diverse
+from sbert_retriever.search.grouping import Find, grouped, grouped_hits
 from sbert_retriever.search.hybrid import SCORE_KINDS, fused
 from sbert_retriever.search.request import Search
 from sbert_retriever.types import Fusion, Hit, SparseVector
+
+_Found: TypeAlias = Steps[list[list[Hit]]]
 
 
 def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]:
@@ -51,7 +55,21 @@ def nearest(
     asked: Search,
 ) -> Steps[list[list[Hit]]]:
     """The hits of each row of `vectors` (m, dim), those below the threshold left out."""
-    found = yield from store.search(vectors, k=asked.k, condition=condition, params=asked.params)
+
+    def of_row(row: npt.NDArray[np.float32]) -> Find:
+        def find(within: models.Filter | None, n: int) -> Steps[list[Hit]]:
+            found = yield from store.search(row[None], k=n, condition=within, params=asked.params)
+            return found[0]
+
+        return find
+
+    if asked.group_by is not None:
+        found = yield from _groups(store, [of_row(row) for row in vectors], condition, asked)
+    else:
+        found = yield from store.search(
+            vectors, k=asked.fetched, condition=condition, params=asked.params
+        )
+        found = yield from _varied(store, vectors, found, asked)
     return (yield from _kept(store, found, condition, asked))
 
 
@@ -61,10 +79,29 @@ def by_words(
     condition: models.Filter | None,
     asked: Search,
 ) -> Steps[list[list[Hit]]]:
-    """The hits of each question's sparse vector, those below the threshold left out."""
-    rankings = yield from sparse_rankings(store, terms, k=asked.k, condition=condition)
-    kind = store.sparse_encoder().identity.score_kind
-    found = yield from hits_of(store, rankings, kind)
+    """The hits of each question's sparse vector, those below the threshold left out.
+
+    Raises:
+        InputError: Diversity is asked for, which looks at meanings.
+    """
+    if asked.diversity is not None:
+        raise InputError("diversity looks at meanings, and mode='sparse' at words: use 'hybrid'")
+
+    def of_terms(vectors: Sequence[SparseVector], within: models.Filter | None, n: int) -> _Found:
+        rankings = yield from sparse_rankings(store, vectors, k=n, condition=within)
+        kind = store.sparse_encoder().identity.score_kind
+        return (yield from hits_of(store, rankings, kind))
+
+    def of_one(vector: SparseVector) -> Find:
+        def find(within: models.Filter | None, n: int) -> Steps[list[Hit]]:
+            return (yield from of_terms([vector], within, n))[0]
+
+        return find
+
+    if asked.group_by is not None:
+        found = yield from _groups(store, [of_one(t) for t in terms], condition, asked)
+    else:
+        found = yield from of_terms(terms, condition, asked.k)
     return (yield from _kept(store, found, condition, asked))
 
 
@@ -81,13 +118,58 @@ def by_both(
         store,
         vectors,
         terms,
-        k=max(asked.k, fusion.depth),
+        k=max(asked.fetched, fusion.depth),
         condition=condition,
         params=asked.params,
     )
-    rankings = [fused(pair, fusion)[: asked.k] for pair in found]
+    rankings = [fused(pair, fusion)[: asked.fetched] for pair in found]
     hits = yield from hits_of(store, rankings, SCORE_KINDS[fusion.method or "weighted"])
+    hits = yield from _varied(store, vectors, hits, asked)
+    hits = [in_groups(each, asked) for each in hits]
     return (yield from _kept(store, hits, condition, asked))
+
+
+def in_groups(hits: list[Hit], asked: Search) -> list[Hit]:
+    """The best of each group among hits that are there, where groups are asked for."""
+    if asked.group_by is None:
+        return hits
+    return grouped_hits(hits, field=asked.group_by, k=asked.k, size=asked.group_size)
+
+
+def _groups(
+    store: PassageStore,
+    finds: Sequence[Find],
+    condition: models.Filter | None,
+    asked: Search,
+) -> _Found:
+    found = []
+    for find in finds:
+        steps = grouped(
+            store,
+            find,
+            condition,
+            field=asked.group_by or "",
+            k=asked.k,
+            size=asked.group_size,
+        )
+        found.append((yield from steps))
+    return found
+
+
+def _varied(
+    store: PassageStore,
+    vectors: npt.NDArray[np.float32],
+    found: list[list[Hit]],
+    asked: Search,
+) -> _Found:
+    """The hits that are near to the query and unlike one another, where that is asked for."""
+    if asked.diversity is None:
+        return found
+    chosen = []
+    for row, hits in zip(vectors, found, strict=True):
+        nearness = 1 - asked.diversity
+        chosen.append((yield from diverse(store, row, hits, k=asked.k, lambda_mult=nearness)))
+    return chosen
 
 
 def _kept(

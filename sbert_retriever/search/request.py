@@ -18,6 +18,8 @@ FilterSpec = Mapping[str, Any] | models.Filter
 
 # Engines count in 64 bits.
 _LARGEST = 2**63 - 1
+# The least that hits are chosen from for their variety.
+_CHOSEN_FROM = 50
 
 
 class SearchOptions(TypedDict, total=False):
@@ -29,6 +31,9 @@ class SearchOptions(TypedDict, total=False):
     window: int
     exact: bool | None
     ef: int | None
+    group_by: str | None
+    group_size: int
+    diversity: float | None
 
 
 class QueryOptions(SearchOptions, total=False):
@@ -59,6 +64,9 @@ class Search:
     window: int = 1
     exact: bool | None = None
     ef: int | None = None
+    group_by: str | None = None
+    group_size: int = 1
+    diversity: float | None = None
 
     def __post_init__(self) -> None:
         whole("k", self.k, least=1)
@@ -69,6 +77,29 @@ class Search:
             raise InputError(f"expand is {self.expand!r}, expected 'neighbours', 'parent' or None")
         if self.score_threshold is not None:
             _number("score_threshold", self.score_threshold)
+        self._check_variety()
+
+    def _check_variety(self) -> None:
+        whole("group_size", self.group_size, least=1)
+        if self.group_by is not None and (not isinstance(self.group_by, str) or not self.group_by):
+            raise InputTypeError(
+                f"group_by is {self.group_by!r}, expected 'source' or a metadata field"
+            )
+        if self.diversity is not None:
+            _number("diversity", self.diversity)
+            if not 0 <= self.diversity <= 1:
+                raise InputError(f"diversity is {self.diversity:g}, expected 0 to 1")
+            if self.group_by is not None:
+                raise InputError("diversity and group_by each choose the hits: give one of them")
+
+    @property
+    def fetched(self) -> int:
+        """How many hits are looked at for k: more where they are chosen for their variety."""
+        if self.diversity is not None:
+            return max(_CHOSEN_FROM, 4 * self.k)
+        if self.group_by is not None:
+            return max(_CHOSEN_FROM, 4 * self.k * self.group_size)
+        return self.k
 
     @property
     def params(self) -> models.SearchParams | None:

@@ -86,6 +86,8 @@ class SecondStage:
             InputError: It takes a reranker and there is none, or no search can follow it.
         """
         profile = _said(asked, asked.named_profile() or self._standing(asked))
+        if asked.diversity is not None and (profile.reranks or profile.late):
+            profile = _without_second_stage(asked, profile)
         if profile.truncate_dim is not None:
             raise InputError(
                 f"profile {profile.name!r} cuts vectors to {profile.truncate_dim} dimensions, "
@@ -145,6 +147,20 @@ def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "a
 def _says(asked: Query) -> bool:
     said = (asked.candidates, asked.budget_ms, asked.rerank_mode)
     return any(value is not None for value in said)
+
+
+def _without_second_stage(asked: Query, profile: Profile) -> Profile:
+    """A profile's first stage alone, unless the rerank was asked for.
+
+    Raises:
+        InputError: It was.
+    """
+    if _says(asked) or asked.profile is not None:
+        raise InputError(
+            f"diversity chooses hits by their vectors, and {_origin(asked)} asks for a rerank: "
+            "give one of them"
+        )
+    return replace(profile, rerank_depth=0, late=0)
 
 
 def _origin(asked: Query) -> str:

@@ -41,8 +41,9 @@ def test_embeddings_signature() -> None:
 def test_store_signatures() -> None:
     store = langchain_sbert.SBERTVectorStore
     assert _signature(store) == (
-        "embedding, location=None, *, sparse=None, collection_name='docs', client=None, "
-        "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False"
+        "embedding, location=None, *, sparse=None, collection_name='docs', tenant=None, "
+        "client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
+        "prefer_grpc=False"
     )
     assert _signature(store.from_existing_collection) == (
         "embedding, location=None, *, collection_name, client=None, async_client=None, "
@@ -74,8 +75,8 @@ def test_retriever_signatures() -> None:
         "location=None, *, model=None, sparse=None, k=4, filter=None, score_threshold=None, "
         "search_type='similarity', search_kwargs=None, reranker=None, candidates=None, "
         "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
-        "collection_name=None, device='auto', dtype='auto', api_key=None, client=None, "
-        "async_client=None, timeout_s=None, prefer_grpc=False"
+        "collection_name=None, tenant=None, device='auto', dtype='auto', api_key=None, "
+        "client=None, async_client=None, timeout_s=None, prefer_grpc=False"
     )
     assert _signature(langchain_sbert.SBERTReranker) == (
         "*, model='ms-marco-MiniLM-L12-v2', reranker=None, top_n=5, candidates=None, "

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_sbert import SBERTVectorStore
-from langchain_sbert._mmr import mmr_order
 from qdrant_client import QdrantClient, models
 
 from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
+from sbert_retriever.search.diversity import mmr_order
 
 # Cosines with "q": 1, 0.6, 0, -1.
 _CIRCLE = {

@@ -102,18 +102,19 @@ CALLS = {
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
     Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
-    "collection_name='default', device='auto', dtype='auto', api_key=None, client=None, "
-    "async_client=None, filterable=None, layout=None, create=True, "
+    "collection_name='default', tenant=None, device='auto', dtype='auto', api_key=None, "
+    "client=None, async_client=None, filterable=None, layout=None, create=True, "
     "timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
-    "exact=None, ef=None, mode=None, fusion=None, candidates=None, rerank_mode=None, "
-    "budget_ms=None, profile=None, rerank_threshold=None)",
+    "exact=None, ef=None, group_by=None, group_size=1, diversity=None, mode=None, fusion=None, "
+    "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
     Retriever.search_batch: "(queries, k=10, **options)",
     Retriever.search_batch_detailed: "(queries, k=10, **options)",
     Retriever.with_reranker: "(reranker)",
+    Retriever.with_tenant: "(tenant)",
     Retriever.save_profile: "(profile)",
     Retriever.search_by_vector: "(vector, k=10, **options)",
     Retriever.similar: "(id, k=10, **options)",
@@ -125,7 +126,7 @@ CALLS = {
     Retriever.delete_all: "()",
     Retriever.close: "()",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, collection_name='docs', "
-    "client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
+    "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
     "prefer_grpc=False)",
     SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "
     "client=None, async_client=None, api_key=None, vector_name='', "
@@ -137,7 +138,7 @@ CALLS = {
     SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
     "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "
     "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
-    "collection_name=None, device='auto', "
+    "collection_name=None, tenant=None, device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
     "prefer_grpc=False)",
 }

@@ -1,0 +1,125 @@
+"""The best of each group: "three documents, two chunks of each".
+
+The engines differ in what they offer here, so it is done over their plain searches, and exactly:
+groups that were found are left out of the next search until there are enough, and each group that
+may have more is asked for its own best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from qdrant_client import models
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.index.filters import payload_key
+from sbert_retriever.index.points import SOURCE_KEY
+from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.store import PassageStore
+from sbert_retriever.types import Hit
+
+Find: TypeAlias = Callable[[models.Filter | None, int], Steps[list[Hit]]]
+"""The n best hits under a condition."""
+
+_LEAST_FETCHED = 50
+_SOURCE = "source"
+
+
+def grouped(
+    store: PassageStore,
+    find: Find,
+    condition: models.Filter | None,
+    *,
+    field: str,
+    k: int,
+    size: int,
+) -> Steps[list[Hit]]:
+    """The `size` best hits of each of the k best groups, group after group.
+
+    Args:
+        store: Where to search.
+        find: How.
+        condition: Holds for all.
+        field: "source", or a metadata field; a passage without a value is a group of its own.
+        k: How many groups.
+        size: How many hits of each at most.
+
+    Raises:
+        InputError: A passage has a list, an object or a fraction under the field.
+    """
+    groups: dict[Any, list[Hit]] = {}
+    complete = False
+    while len(groups) < k and not complete:
+        wanted = max(_LEAST_FETCHED, 4 * size * (k - len(groups)))
+        hits = yield from find(_without(store, condition, field, groups), wanted)
+        complete = len(hits) < wanted
+        for hit in hits:
+            groups.setdefault(_value(hit, field), []).append(hit)
+    for value in list(groups)[:k]:
+        short = len(groups[value]) < size and not isinstance(value, _Alone)
+        if short and not complete:
+            own = _and(condition, must=[_is(store, field, value)])
+            groups[value] = yield from find(own, size)
+    return _flat(groups, k, size)
+
+
+def grouped_hits(hits: Iterable[Hit], *, field: str, k: int, size: int) -> list[Hit]:
+    """The same among hits that are there already."""
+    groups: dict[Any, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(_value(hit, field), []).append(hit)
+    return _flat(groups, k, size)
+
+
+class _Alone(str):
+    """The id of a passage that has no value and is a group of its own."""
+
+    __slots__ = ()
+
+
+def _flat(groups: dict[Any, list[Hit]], k: int, size: int) -> list[Hit]:
+    return [hit for value in list(groups)[:k] for hit in groups[value][:size]]
+
+
+def _value(hit: Hit, field: str) -> Any:
+    found: Any = hit.source if field == _SOURCE else hit.metadata
+    for name in [] if field == _SOURCE else field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if found is None:
+        return _Alone(hit.id)
+    if not isinstance(found, str | int):
+        raise InputError(
+            f"group_by={field!r}: passage {hit.id[:80]!r} has {found!r:.60} there, and groups are "
+            "made by texts, whole numbers and truth values"
+        )
+    # True and 1 are one key of a dict, and two groups.
+    return (found,) if isinstance(found, bool) else found
+
+
+def _is(store: PassageStore, field: str, value: Any) -> models.FieldCondition:
+    match = models.MatchValue(value=value[0] if isinstance(value, tuple) else value)
+    return models.FieldCondition(key=_key(store, field), match=match)
+
+
+def _key(store: PassageStore, field: str) -> str:
+    if field == _SOURCE:
+        return SOURCE_KEY
+    return payload_key(field, metadata_key=store.layout.metadata_key)
+
+
+def _without(
+    store: PassageStore, condition: models.Filter | None, field: str, values: Iterable[Any]
+) -> models.Filter | None:
+    """A condition that groups which were found do not meet."""
+    seen = list(values)
+    alone: list[Any] = [store.point_id(value) for value in seen if isinstance(value, _Alone)]
+    others: list[Any] = [_is(store, field, v) for v in seen if not isinstance(v, _Alone)]
+    if alone:
+        others.append(models.HasIdCondition(has_id=alone))
+    return _and(condition, must_not=others) if others else condition
+
+
+def _and(condition: models.Filter | None, **more: Any) -> models.Filter:
+    added = models.Filter(**more)
+    return added if condition is None else models.Filter(must=[condition, added])
