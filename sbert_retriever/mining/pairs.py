@@ -1,26 +1,24 @@
 """The most similar pairs among many vectors: the paper's own example (section 1).
 
 n vectors have n(n-1)/2 pairs. They are compared by blocked matrix products in float32; what could
-be among the best is computed again in float64, so that the answer is that of exact arithmetic.
+be among the best, or about the threshold, is computed again in float64, so that the answer is that
+of exact arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sbert_retriever.errors import InputError
+from sbert_retriever.mining.best import Best
+from sbert_retriever.mining.blocks import BLOCK, Block, OnShare, blocks, checked, exact_scores
+from sbert_retriever.mining.links import Links
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-# Candidates held before they are cut down to the best.
-_HELD = 1 << 16
-_RESCORED_AT_ONCE = 4096
-_UNIT_ROUNDOFF = 2.0**-24
 
 
 class SimilarPair(NamedTuple):
@@ -37,7 +35,21 @@ class SimilarPair(NamedTuple):
     score: float
 
 
-def most_similar_pairs(vectors: ArrayLike, k: int = 1, *, block: int = 1024) -> list[SimilarPair]:
+class PairsFound(NamedTuple):
+    """The pairs that reach a threshold.
+
+    Args:
+        pairs: The best of them, best first.
+        found: How many there are.
+        groups: Rows that are linked by pairs, directly or through others, the largest group first.
+    """
+
+    pairs: list[SimilarPair]
+    found: int
+    groups: list[list[int]]
+
+
+def most_similar_pairs(vectors: ArrayLike, k: int = 1, *, block: int = BLOCK) -> list[SimilarPair]:
     """The k pairs of different rows with the greatest inner products, best first.
 
     The result is exact: that of inner products in float64 of the float32 rows. Equal scores are
@@ -56,95 +68,69 @@ def most_similar_pairs(vectors: ArrayLike, k: int = 1, *, block: int = 1024) -> 
         >>> most_similar_pairs([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], k=2)
         [SimilarPair(i=0, j=2, score=0.5), SimilarPair(i=1, j=2, score=0.5)]
     """
-    rows = _checked(vectors, k, block)
-    best = _Best(rows, k)
-    lengths = np.linalg.norm(rows, axis=1)
-    for left in range(0, len(rows), block):
-        for right in range(left, len(rows), block):
-            ends = slice(left, left + block), slice(right, right + block)
-            error = _error_bound(rows.shape[1], lengths[ends[0]], lengths[ends[1]])
-            best.offer(rows[ends[0]] @ rows[ends[1]].T, left, right, error)
-    return best.result()
-
-
-def _checked(vectors: ArrayLike, k: int, block: int) -> npt.NDArray[np.float32]:
-    rows = np.asarray(vectors, dtype=np.float32)
-    if rows.ndim != 2:
-        raise InputError(f"the vectors have shape {rows.shape}, expected (n, dim)")
     if k < 1 or block < 1:
         raise InputError(f"k is {k} and block {block}, expected 1 or more")
-    if not np.isfinite(rows).all():
-        row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise InputError(f"vector {row} holds NaN or infinity: it is similar to nothing")
-    return np.ascontiguousarray(rows)
+    rows = checked(vectors)
+    best = Best(rows, k)
+    for part in blocks(rows, block):
+        best.offer(*part.at_least(best.least), part.error)
+    return _similar(best)
 
 
-def _error_bound(dim: int, left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> float:
-    """How far a float32 inner product may be off, whatever the order of its sum (Higham 2002)."""
-    return float(1.01 * (dim + 1) * _UNIT_ROUNDOFF * left.max() * right.max())
+def pairs_at_least(
+    vectors: ArrayLike,
+    threshold: float,
+    *,
+    limit: int = 1000,
+    block: int = BLOCK,
+    on_share: OnShare | None = None,
+) -> PairsFound:
+    """Every pair of different rows whose inner product is `threshold` or more.
+
+    Exact in the sense of `most_similar_pairs`. All pairs are counted and put into groups; only the
+    best `limit` are kept, so that memory beyond the vectors stays that of some blocks.
+
+    Args:
+        vectors: (n, dim); for cosine, of length 1.
+        threshold: The least inner product.
+        limit: How many pairs are kept.
+        block: Rows a block.
+        on_share: Called with the share that is done, from 0 to 1.
+
+    Raises:
+        InputError: Not a matrix, or a value is not finite, the threshold is NaN, or limit or block
+            is below 1.
+
+    Examples:
+        >>> found = pairs_at_least([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6], [0.6, 0.8]], 0.9)
+        >>> found.found, found.groups
+        (1, [[2, 3]])
+    """
+    if limit < 1 or block < 1:
+        raise InputError(f"limit is {limit} and block {block}, expected 1 or more")
+    if np.isnan(threshold):
+        raise InputError("the threshold is NaN, expected a number")
+    rows = checked(vectors)
+    best, links, found = Best(rows, limit, threshold), Links(), 0
+    for part in blocks(rows, block, on_share=on_share):
+        pairs, scores = _reaching(rows, part, threshold)
+        best.offer(pairs, scores, part.error)
+        links.join(pairs)
+        found += len(pairs)
+    return PairsFound(_similar(best), found, [group.tolist() for group in links.groups()])
 
 
-class _Best:
-    """The best pairs so far, and what may still turn out to be among them."""
-
-    def __init__(self, rows: npt.NDArray[np.float32], k: int) -> None:
-        self._rows = rows
-        self._k = k
-        self._held = max(_HELD, 2 * k)
-        self._least = -np.inf
-        self._pairs = np.empty((0, 2), dtype=np.int64)
-        self._fresh: list[npt.NDArray[np.int64]] = []
-        self._count = 0
-
-    def offer(self, scores: npt.NDArray[np.float32], left: int, right: int, error: float) -> None:
-        """Take a block of inner products, (a, b), whose rows begin at `left` and `right`.
-
-        A pair whose float32 score lies more than `error` below the k-th best exact one is out.
-        """
-        if left == right:
-            scores = np.where(_above_diagonal(len(scores)), scores, -np.inf)
-        if scores.max(initial=-np.inf) < self._least - error:
-            return
-        if scores.size > self._k:
-            kth = float(np.partition(scores, -self._k, axis=None)[-self._k])
-            # k pairs of this block alone have exact scores of this or more.
-            self._least = max(self._least, kth - error)
-        i, j = np.nonzero((scores >= self._least - error) & (scores > -np.inf))
-        for part in _parts(np.stack([i + left, j + right], axis=1), self._held):
-            self._fresh.append(part)
-            self._count += len(part)
-            if self._count >= self._held:
-                self._cut()
-
-    def result(self) -> list[SimilarPair]:
-        """The best, exactly."""
-        scores = self._cut()
-        return [
-            SimilarPair(int(i), int(j), float(s))
-            for (i, j), s in zip(self._pairs, scores, strict=True)
-        ]
-
-    def _cut(self) -> npt.NDArray[np.float64]:
-        """Keep the k best of all candidates, by exact score, then by (i, j); their scores."""
-        pairs = np.concatenate([self._pairs, *self._fresh])
-        scores = np.concatenate([np.empty(0), *map(self._exact, _parts(pairs, _RESCORED_AT_ONCE))])
-        order = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[: self._k]
-        self._pairs, self._fresh, self._count = pairs[order], [], len(order)
-        if len(order) == self._k:
-            self._least = max(self._least, float(scores[order[-1]]))
-        return scores[order]
-
-    def _exact(self, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Inner products in float64: (n,). Summed row by row, so that equal rows tie exactly."""
-        left, right = (self._rows[pairs[:, side]].astype(np.float64) for side in (0, 1))
-        exact: npt.NDArray[np.float64] = (left * right).sum(axis=1)
-        return exact
+def _reaching(
+    rows: npt.NDArray[np.float32], part: Block, threshold: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Pairs (m, 2) of a block whose exact scores reach the threshold, and their float32 scores."""
+    pairs, scores = part.at_least(threshold)
+    reaching = scores >= threshold + part.error
+    doubtful = np.flatnonzero(~reaching)
+    reaching[doubtful] = exact_scores(rows, pairs[doubtful]) >= threshold
+    return pairs[reaching], scores[reaching]
 
 
-def _above_diagonal(n: int) -> npt.NDArray[np.bool_]:
-    return np.triu(np.ones((n, n), dtype=bool), k=1)
-
-
-def _parts(pairs: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
-    for start in range(0, len(pairs), size):
-        yield pairs[start : start + size]
+def _similar(best: Best) -> list[SimilarPair]:
+    pairs, scores = best.result()
+    return [SimilarPair(i, j, s) for (i, j), s in zip(pairs.tolist(), scores.tolist(), strict=True)]
