@@ -96,6 +96,13 @@ def exact_scores(
     return found
 
 
+def part_of(on_share: OnShare | None, begin: float, end: float) -> OnShare | None:
+    """The shares of a part of the work, as shares of the whole."""
+    if on_share is None:
+        return None
+    return lambda share: on_share(begin + (end - begin) * share)
+
+
 def _error_bound(dim: int, left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> float:
     """How far a float32 inner product may be off, whatever the order of its sum (Higham 2002)."""
     return float(1.01 * (dim + 1) * _UNIT_ROUNDOFF * left.max() * right.max())

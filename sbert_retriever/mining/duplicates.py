@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sbert_retriever.errors import InputError
+from sbert_retriever.mining.blocks import part_of
 from sbert_retriever.mining.pairs import pairs_at_least
 from sbert_retriever.mining.reading import ROUNDING, Page, checked_cosine, counted, read_all
 from sbert_retriever.mining.through_index import IndexPairs, pairs_through_index
@@ -111,9 +112,8 @@ def find_duplicates(
             retriever, floor, filter=filter, limit=limit, total=total, on_share=on_share
         )
         return _of_index(retriever, asked)
-    reading = None if on_share is None else lambda share: on_share(_READING * share)
-    page = read_all(retriever, filter, on_share=reading)
-    return _compared(retriever, page, floor, limit, on_share)
+    page = read_all(retriever, filter, on_share=part_of(on_share, 0.0, _READING))
+    return _compared(retriever, page, floor, limit, part_of(on_share, _READING, 1.0))
 
 
 def _has_index_of_cosines(retriever: Retriever) -> bool:
@@ -124,10 +124,7 @@ def _has_index_of_cosines(retriever: Retriever) -> bool:
 def _compared(
     retriever: Retriever, page: Page, floor: float, limit: int, on_share: OnShare | None
 ) -> Duplicates:
-    comparing = (
-        None if on_share is None else lambda share: on_share(_READING + (1 - _READING) * share)
-    )
-    found = pairs_at_least(page.vectors, floor, limit=limit, on_share=comparing)
+    found = pairs_at_least(page.vectors, floor, limit=limit, on_share=on_share)
     pairs = [(page.ids[i], page.ids[j], score) for i, j, score in found.pairs]
     return Duplicates(
         pairs=_with_passages(retriever, pairs),

@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scifact import corpus
@@ -24,7 +25,9 @@ from sbert_retriever import BiEncoder, Passage, Retriever
 from sbert_retriever.index.points import draft
 from sbert_retriever.mining import find_duplicates, pairs_at_least
 from sbert_retriever.testing import HashEncoder, mixed_vectors
-from sbert_retriever.types import Vectors
+
+if TYPE_CHECKING:
+    from sbert_retriever.types import Vectors
 
 
 def fill(retriever: Retriever, rows: Vectors) -> float:
