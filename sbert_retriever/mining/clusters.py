@@ -202,8 +202,8 @@ def _by_closeness(
     own = rows[members].astype(np.float64)
     mean = own.mean(axis=0)
     length = float(np.linalg.norm(mean))
-    # Opposite vectors have no mean direction, and none of them is nearer to it.
-    cosines = own @ mean / length if length > 0 else np.zeros(len(own))
+    # Opposite vectors have no mean direction but that of rounding, and none is nearer to it.
+    cosines = own @ mean / length if length > ROUNDING else np.zeros(len(own))
     return members[np.argsort(-cosines, kind="stable")], min(float(cosines.mean()), 1.0)
 
 

@@ -124,6 +124,7 @@ def _number(axes: Axes, clusters: Clusters, number: int) -> None:
 
 
 def _dress(figure: Figure, axes: Axes, clusters: Clusters) -> None:
+    axes.set_aspect("equal", adjustable="datalim")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_title(
@@ -135,8 +136,15 @@ def _dress(figure: Figure, axes: Axes, clusters: Clusters) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if not handles:
         return
+    grey = len(handles) - min(_NAMED, len(clusters.clusters))
+    order = [*range(grey, len(handles)), *range(grey)]
     legend = figure.legend(
-        handles[::-1], labels[::-1], loc="outside lower center", ncols=2, fontsize=8, markerscale=2
+        [handles[n] for n in order],
+        [labels[n] for n in order],
+        loc="outside lower center",
+        ncols=2,
+        fontsize=8,
+        markerscale=2,
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
