@@ -218,7 +218,8 @@ def _say_found(found: Duplicates, threshold: float, shown: int, *, groups: bool)
     )
     whole = len(found.groups) if groups else found.found
     if shown < whole:
-        say(f"the first {shown:,} {'groups' if groups else 'pairs'} are shown: --limit for more")
+        what = "groups" if groups else "pairs"
+        say(f"printed: the first {shown:,} of {whole:,} {what} (--limit prints more)")
     if found.crowded:
         say(
             f"{found.crowded:,} passages have more neighbours than the index was asked for, so "
@@ -264,7 +265,7 @@ def _say_clusters(found: Clusters, limit: int | None, picture: str | None) -> No
         f"{found.unassigned:,} of which are in none"
     )
     if limit is not None and limit < len(found.clusters):
-        say(f"the largest {limit:,} are shown: --limit for more")
+        say(f"printed: the largest {limit:,} of {len(found.clusters):,} (--limit prints more)")
     if picture is not None:
         say(f"the map is in {picture}")
     _say_left_out(found.left_out)
@@ -285,8 +286,8 @@ def _indented(text: str) -> Iterator[str]:
 def _say_left_out(count: int) -> None:
     if count:
         say(
-            f"{count:,} passages were left out, for their vectors are missing, zero or not finite: "
-            "see `sbert-retriever doctor`"
+            f"left out, their vectors being missing, zero or not finite: {count:,} passages (see "
+            "`sbert-retriever doctor`)"
         )
 
 

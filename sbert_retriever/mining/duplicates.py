@@ -153,7 +153,7 @@ def _with_passages(
     """Pairs of ids as pairs of passages, best first; what was deleted meanwhile is left out."""
     wanted = dict.fromkeys(passage_id for one, other, _ in pairs for passage_id in (one, other))
     passages = {passage.id: passage for passage in retriever.get(wanted)}
-    ordered = sorted((-score, *sorted((one, other))) for one, other, score in pairs)
+    ordered = sorted((-score, min(one, other), max(one, other)) for one, other, score in pairs)
     return [
         DuplicatePair(passages[one], passages[other], min(-negative, 1.0))
         for negative, one, other in ordered

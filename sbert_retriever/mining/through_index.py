@@ -26,7 +26,7 @@ _FIRST_NEIGHBOURS = 8
 _GROWTH = 4
 _AT_ONCE = 64
 _MOST_PAIRS = 10_000_000
-_FRESH = 1_000_000
+_FRESH = 250_000
 
 
 class IndexPairs(NamedTuple):

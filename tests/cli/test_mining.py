@@ -68,7 +68,7 @@ def test_pairs_to_read(run: Run, copies: Path) -> None:
         "sbert-retriever: 4 pairs with a cosine of 1 or more, in 2 groups, among 6 passages "
         "(every pair compared)"
     )
-    assert said[1].endswith("the first 1 pairs are shown: --limit for more")
+    assert said[1].endswith("printed: the first 1 of 4 pairs (--limit prints more)")
 
 
 @pytest.mark.parametrize("way", ["--exact", "--through-index"])
@@ -118,7 +118,7 @@ def test_clusters_to_read(run: Run, copies: Path) -> None:
     assert shown[2].strip().lower() == TEXTS["a"]
     assert shown[3] == " 2. 2 passages, cohesion 1.000"
     assert "3 clusters (kmeans) among 6 passages, 0 of which are in none" in outcome.err
-    assert "the largest 2 are shown" in outcome.err
+    assert "printed: the largest 2 of 3" in outcome.err
 
 
 @pytest.mark.parametrize("name", ["map.png", "map.svg", "MAP.PNG"])
@@ -149,7 +149,7 @@ def test_passages_without_a_usable_vector_are_told_of(
         outcome = run(command, copies, "--threshold", "0.999", "--json")
         assert outcome.code == 0
         assert "NaN" not in outcome.out
-        assert "1 passages were left out" in outcome.err
+        assert "not finite: 1 passages" in outcome.err
 
 
 @pytest.mark.parametrize(
