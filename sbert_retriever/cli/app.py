@@ -12,6 +12,7 @@ from sbert_retriever.cli import (
     diagnosis,
     efficiency,
     indexing,
+    mining,
     searching,
     tradeoff,
     transfer,
@@ -30,6 +31,8 @@ app.command("query")(searching.query)
 app.command("info")(collection.info)
 app.command("doctor")(diagnosis.doctor)
 app.command("delete")(collection.delete)
+app.command("duplicates")(mining.duplicates)
+app.command("clusters")(mining.clusters)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
 app.command("rebuild")(transfer.rebuild)

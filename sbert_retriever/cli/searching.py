@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +11,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
+from sbert_retriever.cli.passages import INDENT, body, place
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from sbert_retriever.types import Hit, SearchResult
 
 _DEFAULT_RERANKER = "ms-marco-MiniLM-L12-v2"
-_SNIPPET_LINES = 3
-_INDENT = " " * 4
 
 
 def query(
@@ -250,10 +247,10 @@ def _print(question: str, hits: list[Hit], *, full: bool, named: bool, first: bo
     if named:
         put(("" if first else "\n") + f"? {printable(question)}")
     for rank, hit in enumerate(hits, 1):
-        put(f"{rank:>2}. {_score(hit)}  {printable(_place(hit))}")
-        put(_body(hit.text, full=full))
+        put(f"{rank:>2}. {_score(hit)}  {printable(place(hit.passage))}")
+        put(body(hit.text, full=full))
     if not hits:
-        put(f"{_INDENT}nothing found")
+        put(f"{INDENT}nothing found")
 
 
 def _score(hit: Hit) -> str:
@@ -261,32 +258,3 @@ def _score(hit: Hit) -> str:
     if hit.first_score is None:
         return shown
     return f"{shown} ({hit.first_score:.3f} {hit.first_score_kind})"
-
-
-def _place(hit: Hit) -> str:
-    """Where a hit comes from, as one would cite it."""
-    metadata = hit.metadata
-    heading = metadata.get("section") or metadata.get("title")
-    page = metadata.get("page")
-    chunk = hit.source is not None and hit.id.startswith(f"{hit.source}#")
-    parts = [
-        str(heading)[:80] if heading is not None else None,
-        hit.source,
-        f"page {page}" if page is not None else None,
-        None if chunk else hit.id[:200],
-    ]
-    return " | ".join(" ".join(part.split()) for part in parts if part)
-
-
-def _body(text: str, *, full: bool) -> str:
-    if full:
-        return textwrap.indent(printable(text), _INDENT)
-    width = max(20, shutil.get_terminal_size().columns - 1)
-    return textwrap.fill(
-        printable(" ".join(text.split())),
-        width=width,
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT,
-        max_lines=_SNIPPET_LINES,
-        placeholder=" ...",
-    )

@@ -53,7 +53,7 @@ def test_equal_rows_are_pairs_like_others_in_the_order_of_their_places():
 
 
 def test_more_candidates_than_are_held_at_once(monkeypatch):
-    monkeypatch.setattr("sbert_retriever.mining._HELD", 50)
+    monkeypatch.setattr("sbert_retriever.mining.best._HELD", 50)
     rows = np.repeat(unit(4, 8), 20, axis=0)
     found = most_similar_pairs(rows, 30, block=16)
     pairs, _ = brute(rows, 30)

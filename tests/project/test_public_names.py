@@ -23,6 +23,14 @@ from sbert_retriever import (
     Retriever,
     SearchResult,
 )
+from sbert_retriever.mining import (
+    communities,
+    find_clusters,
+    find_duplicates,
+    most_similar_pairs,
+    pairs_at_least,
+    write_picture,
+)
 
 
 def test_front_doors() -> None:
@@ -125,6 +133,14 @@ CALLS = {
     Retriever.delete: "(ids=None, *, filter=None, source=None)",
     Retriever.delete_all: "()",
     Retriever.close: "()",
+    find_duplicates: "(retriever, threshold=0.9, *, filter=None, limit=1000, exact=None, "
+    "on_share=None)",
+    find_clusters: "(retriever, *, threshold=None, k=None, min_size=None, method=None, "
+    "filter=None, seed=0, on_share=None)",
+    write_picture: "(clusters, path)",
+    most_similar_pairs: "(vectors, k=1, *, block=1024)",
+    pairs_at_least: "(vectors, threshold, *, limit=1000, block=1024, on_share=None)",
+    communities: "(vectors, threshold, *, min_size=3, block=1024, on_share=None)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
     "prefer_grpc=False)",
