@@ -213,55 +213,6 @@ _PROFILES: dict[str, dict[str, Any]] = {
     "balanced": {"candidates": 20, "rerank_depth": 20},
     "accurate": {"candidates": 50, "rerank_depth": 50, "exact": True},
 }
-_PROFILE_SHOWN or getattr(self, f.name) != f.default
-        ]
-        return f"{self.name}: {', '.join(x for x in shown if not x.startswith('name='))}"
-
-    @property
-    def reranks(self) -> bool:
-        """Whether a cross-encoder takes part."""
-        return self.rerank_depth != 0
-
-    @classmethod
-    def named(cls, name: str) -> Profile:
-        """One of the points that come with the package: "fast", "balanced", "accurate".
-
-        Raises:
-            InputError: There is none of that name.
-        """
-        if name not in _PROFILES:
-            raise InputError(f"no profile {name!r}, expected one of {', '.join(_PROFILES)}")
-        return cls(name=name, **_PROFILES[name])
-
-    def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
-        text = json.dumps(asdict(self), indent=2)
-        Path(path).write_text(f"{text}\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Profile:
-        """Read it from JSON; a field that is absent has its default.
-
-        Raises:
-            InputError: The file cannot be read, or holds something else.
-            InputTypeError: A value has the wrong type.
-        """
-        try:
-            value = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read as a profile: {error}") from error
-        known = {f.name for f in fields(cls)}
-        if not isinstance(value, dict) or set(value) - known:
-            wrong = sorted(set(value) - known) if isinstance(value, dict) else type(value).__name__
-            raise InputError(f"{path} holds {wrong}, expected a JSON object of {sorted(known)}")
-        return cls(**value)
-
-
-_PROFILES: dict[str, dict[str, Any]] = {
-    "fast": {"candidates": 20, "rerank_depth": 0},
-    "balanced": {"candidates": 50, "rerank_depth": 20, "rerank_mode": "fuse"},
-    "accurate": {"candidates": 100, "rerank_depth": 100, "rerank_mode": "fuse", "exact": True},
-}
 
 
 _PROFILE_SHOWN = ("candidates", "rerank_depth", "rerank_mode")

@@ -159,8 +159,6 @@ def test_the_widths_of_the_walk_are_measured_where_there_is_a_graph():
         "cross-encoder 20 fused": (20, 20),
         "cross-encoder 50 fused": (50, 50),
         "cross-encoder 100 fused": (100, 100),
-        "balanced": (50, 20),
-        "accurate": (100, 100),
     }
 
 
