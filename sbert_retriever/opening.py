@@ -14,6 +14,7 @@ from sbert_retriever.errors import (
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.points import TENANT_KEY
 from sbert_retriever.index.steps import Steps
+from sbert_retriever.index.storage import Storage
 from sbert_retriever.index.store import CollectionFacts, PassageStore
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.types import SparseEncoder
@@ -24,6 +25,7 @@ def settle(
     encoder: LazyEncoder,
     *,
     sparse: SparseEncoder | None,
+    storage: Storage,
     filterable: Mapping[str, str],
     create: bool,
 ) -> Mapping[str, Any]:
@@ -33,6 +35,7 @@ def settle(
         store: The collection, which may not be there yet.
         encoder: What it is opened with.
         sparse: What makes sparse vectors; None is what the collection has.
+        storage: How it keeps its vectors where it is created.
         filterable: Metadata fields to index where it is created.
         create: Whether to create it.
 
@@ -58,7 +61,7 @@ def settle(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
             "name one that is there"
         )
-    _create(store, encoder, sparse, filterable)
+    _create(store, encoder, sparse, storage, filterable)
     return {}
 
 
@@ -81,6 +84,7 @@ def _create(
     store: PassageStore,
     encoder: LazyEncoder,
     sparse: SparseEncoder | None,
+    storage: Storage,
     filterable: Mapping[str, str],
 ) -> None:
     if not encoder.given:
@@ -98,7 +102,7 @@ def _create(
         filterable=dict(filterable),
         sparse=sparse.identity if sparse is not None else None,
     )
-    store.connection.run(store.create(contract))
+    store.connection.run(store.create(contract, storage))
     if sparse is not None:
         store.bind_sparse(sparse)
     encoder.bind(contract)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, get_args
 
@@ -21,6 +22,7 @@ from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
 from sbert_retriever.index.steps import RetryPolicy, Steps
+from sbert_retriever.index.storage import Quantization, Storage
 from sbert_retriever.index.store import CollectionFacts, PassageStore, source_is
 from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
@@ -89,6 +91,8 @@ class Retriever(Closing):
         model: str | PathLike[str] | Encoder | None = None,
         reranker: RerankerSpec | None = None,
         sparse: SparseSpec | None = None,
+        quantization: Quantization | models.QuantizationConfig | None = None,
+        storage: Storage | None = None,
         collection_name: str = "default",
         tenant: str | None = None,
         device: str = "auto",
@@ -116,6 +120,10 @@ class Retriever(Closing):
             sparse: "bm25" keeps words beside meanings: a collection that is created has sparse
                 vectors too, and searches are hybrid. Also a SPLADE model's name, or any
                 `SparseEncoder`. None creates none, and reopens with the collection's own.
+            quantization: "int8", "turbo", "product" or "binary": a collection that is created
+                searches small copies of its vectors first; the same as
+                `storage=Storage(quantization=...)`.
+            storage: How a collection that is created keeps its vectors.
             collection_name: Which collection at that location.
             tenant: Whose passages alone this retriever sees, writes and deletes; several tenants
                 share a collection and know nothing of each other. None is the whole collection.
@@ -158,7 +166,12 @@ class Retriever(Closing):
         try:
             store = PassageStore(connection, collection_name, layout, tenant=tenant)
             metadata = settle(
-                store, encoder, sparse=words, filterable=filterable or {}, create=create
+                store,
+                encoder,
+                sparse=words,
+                storage=_storage(storage, quantization),
+                filterable=filterable or {},
+                create=create,
             )
         except BaseException:
             connection.close()
@@ -201,6 +214,8 @@ class Retriever(Closing):
         window: int = 1,
         exact: bool | None = None,
         ef: int | None = None,
+        oversampling: float | None = None,
+        rescore: bool | None = None,
         group_by: str | None = None,
         group_size: int = 1,
         diversity: float | None = None,
@@ -230,6 +245,9 @@ class Retriever(Closing):
             window: Chunks on each side, for "neighbours".
             exact: Compare with every vector instead of walking the HNSW graph.
             ef: Width of the walk; more is more exact and slower. None is the engine's own.
+            oversampling: Where vectors are quantised: how many times as many hits are looked at by
+                their small copies, and compared by the vectors themselves. None is 2.
+            rescore: Whether they are compared by the vectors themselves. None is yes.
             group_by: "source" or a metadata field: hits come from k groups, the best first. Beside
                 words or a rerank, groups are made of the candidates.
             group_size: How many hits of a group at most.
@@ -266,6 +284,8 @@ class Retriever(Closing):
             window=window,
             exact=exact,
             ef=ef,
+            oversampling=oversampling,
+            rescore=rescore,
             group_by=group_by,
             group_size=group_size,
             diversity=diversity,
@@ -648,6 +668,23 @@ class Retriever(Closing):
             filterable=facts.filterable,
             sparse=_name(facts.contract),
         )
+
+
+def _storage(
+    storage: Storage | None, quantization: Quantization | models.QuantizationConfig | None
+) -> Storage:
+    """Both as one.
+
+    Raises:
+        InputError: Both say how vectors are quantised.
+    """
+    if storage is None:
+        return Storage(quantization=quantization)
+    if not isinstance(storage, Storage):
+        raise InputTypeError(f"storage is {type(storage).__name__}, expected a Storage")
+    if quantization is not None and storage.quantization is not None:
+        raise InputError("quantization= and storage= both say how to quantise: give one of them")
+    return storage if quantization is None else replace(storage, quantization=quantization)
 
 
 def _name(contract: Contract | None) -> str | None:

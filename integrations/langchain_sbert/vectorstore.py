@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from qdrant_client import models
 
 from langchain_sbert._adapters import EncoderEmbeddings, encoder_of
 from langchain_sbert._reading import ReadingStore
@@ -20,6 +21,7 @@ from langchain_sbert._writing import WritingStore
 from sbert_retriever import Retriever
 from sbert_retriever.closing import Closing
 from sbert_retriever.index.points import Layout
+from sbert_retriever.index.storage import Quantization, Storage
 from sbert_retriever.sparse import SparseSpec
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             None is ":memory:" where no client is given.
         sparse: "bm25" keeps words beside meanings in a collection that is made, for
             `search_type="hybrid"`; also a SPLADE model's name, or any `SparseEncoder`.
+        quantization: "int8", "turbo", "product" or "binary": a collection that is made searches
+            small copies of its vectors first.
+        storage: How a collection that is made keeps its vectors.
         collection_name: Which collection at that location; made when it is not there.
         tenant: Whose documents alone this store sees, adds and deletes; several tenants share a
             collection and know nothing of each other.
@@ -71,6 +76,8 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         location: str | PathLike[str] | None = None,
         *,
         sparse: SparseSpec | None = None,
+        quantization: Quantization | models.QuantizationConfig | None = None,
+        storage: Storage | None = None,
         collection_name: str = "docs",
         tenant: str | None = None,
         client: QdrantClient | None = None,
@@ -85,6 +92,8 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             ":memory:" if location is None and client is None else location,
             model=encoder_of(embedding),
             sparse=sparse,
+            quantization=quantization,
+            storage=storage,
             collection_name=collection_name,
             tenant=tenant,
             client=client,

@@ -35,6 +35,7 @@ def index(
         ),
     ] = None,
     sparse: options.Sparse = None,
+    quantization: options.QuantizationKind = None,
     collection: options.Collection = "default",
     tenant: options.Tenant = None,
     text_field: Annotated[
@@ -138,6 +139,7 @@ def index(
             note=note,
             model=model,
             sparse=sparse,
+            quantization=quantization,
             tenant=tenant,
             device=device,
             dtype=dtype,

@@ -22,6 +22,16 @@ To = Annotated[
 Collection = Annotated[
     str, typer.Option("--collection", metavar="NAME", help="Which collection there.")
 ]
+QuantizationKind = Annotated[
+    str | None,
+    typer.Option(
+        "--quantization",
+        metavar="KIND",
+        help="For a new collection: int8, turbo, product or binary keeps small copies of the "
+        "vectors, which are searched first.",
+        show_default=False,
+    ),
+]
 Tenant = Annotated[
     str | None,
     typer.Option(

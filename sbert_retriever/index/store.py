@@ -42,6 +42,7 @@ from sbert_retriever.index.points import (
     to_passage,
 )
 from sbert_retriever.index.steps import Call, Steps, call, work
+from sbert_retriever.index.storage import Storage, is_quantized, quantized_search
 from sbert_retriever.index.tenants import checked_tenant, tenant_index, within_tenant
 from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.sparse import encoder_of_identity
@@ -125,6 +126,7 @@ class PassageStore:
         self.dim = 0
         self._sparse: SparseEncoder | None = None
         self._sparse_identity: SparseIdentity | None = None
+        self._quantized = False
 
     # Collection -------------------------------------------------------------------------
 
@@ -168,11 +170,12 @@ class PassageStore:
         there: bool = yield self.call("collection_exists")
         return there
 
-    def create(self, contract: Contract) -> Steps[None]:
+    def create(self, contract: Contract, storage: Storage | None = None) -> Steps[None]:
         """Create the collection with the contract in its metadata.
 
         Raises:
-            InputError: `contract.filterable` names no path or no kind.
+            InputError: `contract.filterable` names no path or no kind, or `storage` asks for what
+                this engine has not.
             ContractError: It was created meanwhile, with another contract.
             StoreRequestError: The server refuses it, or keeps no collection metadata.
         """
@@ -180,15 +183,17 @@ class PassageStore:
         indexes = payload_indexes(
             contract.filterable, self.layout, chunks=self.connection.engine == "server"
         )
-        distance = _DISTANCES[model.similarity]
-        vectors = {self.layout.vector_name: models.VectorParams(size=model.dim, distance=distance)}
-        sparse = _sparse_params(contract)
+        kept = storage or Storage()
+        params = kept.vector_params(size=model.dim, distance=_DISTANCES[model.similarity])
+        more = kept.cluster_params(server=self.connection.engine == "server")
+        if sparse := _sparse_params(contract):
+            more["sparse_vectors_config"] = sparse
         try:
             yield self.call(
                 "create_collection",
-                vectors_config=vectors,
+                vectors_config={self.layout.vector_name: params},
                 metadata=contract.to_metadata(),
-                **({"sparse_vectors_config": sparse} if sparse else {}),
+                **more,
             )
         except StoreRequestError as error:
             yield from self._check_created(contract, error)
@@ -201,12 +206,14 @@ class PassageStore:
                 yield self.call("create_payload_index", field_name=key, field_schema=schema)
         self.score_kind, self.dim = model.similarity, model.dim
         self._sparse_identity = contract.sparse
+        self._quantized = params.quantization_config is not None
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
         info = yield self.call("get_collection")
-        size, distance = self._vector_params(info.config.params.vectors)
-        self.score_kind, self.dim = _SIMILARITIES[distance], size
+        params = self._vector_params(info.config.params.vectors)
+        self.score_kind, self.dim = _SIMILARITIES[params.distance], params.size
+        self._quantized = is_quantized(params, info.config)
         count = yield self.call("count", count_filter=self.within(None), exact=True)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
@@ -214,7 +221,7 @@ class PassageStore:
             count=count.count,
             # A server counts vectors that were deleted or replaced until it tidies up.
             indexed=min(info.indexed_vectors_count or 0, count.count),
-            dim=size,
+            dim=params.size,
             score_kind=self.score_kind,
             contract=contract,
             filterable={k: str(v.data_type) for k, v in (info.payload_schema or {}).items()},
@@ -241,6 +248,7 @@ class PassageStore:
         bound = PassageStore(self.connection, self.collection_name, self.layout, tenant=tenant)
         bound.score_kind, bound.dim = self.score_kind, self.dim
         bound._sparse, bound._sparse_identity = self._sparse, self._sparse_identity
+        bound._quantized = self._quantized
         return bound
 
     def save_profile(self, profile: Profile) -> Steps[None]:
@@ -275,9 +283,7 @@ class PassageStore:
     ) -> Steps[list[list[Hit]]]:
         """The k nearest passages of each row of `vectors` (m, dim), best first."""
         using = self.layout.vector_name or None
-        if self.connection.engine == "local":
-            # It compares with every vector anyway, and warns of parameters that it does not need.
-            params = None
+        params = self._params(params)
         rows = vectors.tolist()
         if len(rows) == 1:
             found = yield self.call(
@@ -315,9 +321,16 @@ class PassageStore:
             using=self.layout.vector_name or None,
             filter=self.within(condition),
             limit=k,
-            params=None if self.connection.engine == "local" else params,
+            params=self._params(params),
             with_payload=payload,
         )
+
+    def _params(self, params: models.SearchParams | None) -> models.SearchParams | None:
+        """What the engine is told of how to search."""
+        if self.connection.engine == "local":
+            # It compares with every vector anyway, and warns of parameters that it does not need.
+            return None
+        return quantized_search(params) if self._quantized else params
 
     def records(self, points: Sequence[Any]) -> Steps[list[models.Record]]:
         """Points by the engine's ids, with their payload; missing ones are left out."""
@@ -580,16 +593,16 @@ class PassageStore:
             vector = vector.get(self.layout.vector_name)
         return None if vector is None else np.asarray(vector, dtype=np.float32)
 
-    def _vector_params(self, vectors: Any) -> tuple[int, models.Distance]:
+    def _vector_params(self, vectors: Any) -> models.VectorParams:
         if isinstance(vectors, models.VectorParams):
             vectors = {"": vectors}
-        params = (vectors or {}).get(self.layout.vector_name)
+        params: models.VectorParams | None = (vectors or {}).get(self.layout.vector_name)
         if params is None:
             raise InputError(
                 f"collection {self.collection_name!r} has no vector {self.layout.vector_name!r} "
                 f"(it has: {', '.join(repr(n) for n in vectors or {}) or 'none'}): name another"
             )
-        return params.size, params.distance
+        return params
 
 
 def _sparse_params(contract: Contract) -> dict[str, models.SparseVectorParams]:

@@ -31,6 +31,8 @@ class SearchOptions(TypedDict, total=False):
     window: int
     exact: bool | None
     ef: int | None
+    oversampling: float | None
+    rescore: bool | None
     group_by: str | None
     group_size: int
     diversity: float | None
@@ -64,6 +66,8 @@ class Search:
     window: int = 1
     exact: bool | None = None
     ef: int | None = None
+    oversampling: float | None = None
+    rescore: bool | None = None
     group_by: str | None = None
     group_size: int = 1
     diversity: float | None = None
@@ -77,6 +81,10 @@ class Search:
             raise InputError(f"expand is {self.expand!r}, expected 'neighbours', 'parent' or None")
         if self.score_threshold is not None:
             _number("score_threshold", self.score_threshold)
+        if self.oversampling is not None:
+            _number("oversampling", self.oversampling)
+            if self.oversampling < 1:
+                raise InputError(f"oversampling is {self.oversampling:g}, expected 1 or more")
         self._check_variety()
 
     def _check_variety(self) -> None:
@@ -104,9 +112,16 @@ class Search:
     @property
     def params(self) -> models.SearchParams | None:
         """The engine's search parameters; None where all are its own."""
-        if not self.exact and self.ef is None:
+        quantization = None
+        if self.rescore is not None or self.oversampling is not None:
+            quantization = models.QuantizationSearchParams(
+                rescore=self.rescore, oversampling=self.oversampling
+            )
+        if not self.exact and self.ef is None and quantization is None:
             return None
-        return models.SearchParams(exact=bool(self.exact), hnsw_ef=self.ef)
+        return models.SearchParams(
+            exact=bool(self.exact), hnsw_ef=self.ef, quantization=quantization
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,8 @@ def test_embeddings_signature() -> None:
 def test_store_signatures() -> None:
     store = langchain_sbert.SBERTVectorStore
     assert _signature(store) == (
-        "embedding, location=None, *, sparse=None, collection_name='docs', tenant=None, "
+        "embedding, location=None, *, sparse=None, quantization=None, storage=None, "
+        "collection_name='docs', tenant=None, "
         "client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
         "prefer_grpc=False"
     )

@@ -110,14 +110,15 @@ CALLS = {
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
     Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
-    "collection_name='default', tenant=None, device='auto', dtype='auto', api_key=None, "
-    "client=None, async_client=None, filterable=None, layout=None, create=True, "
-    "timeout_s=None, prefer_grpc=False, retry=None)",
+    "quantization=None, storage=None, collection_name='default', tenant=None, device='auto', "
+    "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
+    "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
-    "exact=None, ef=None, group_by=None, group_size=1, diversity=None, mode=None, fusion=None, "
-    "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None)",
+    "exact=None, ef=None, oversampling=None, rescore=None, group_by=None, group_size=1, "
+    "diversity=None, mode=None, fusion=None, candidates=None, rerank_mode=None, budget_ms=None, "
+    "profile=None, rerank_threshold=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
     Retriever.search_batch: "(queries, k=10, **options)",
     Retriever.search_batch_detailed: "(queries, k=10, **options)",
@@ -141,7 +142,8 @@ CALLS = {
     most_similar_pairs: "(vectors, k=1, *, block=1024)",
     pairs_at_least: "(vectors, threshold, *, limit=1000, block=1024, on_share=None)",
     communities: "(vectors, threshold, *, min_size=3, block=1024, on_share=None)",
-    SBERTVectorStore: "(embedding, location=None, *, sparse=None, collection_name='docs', "
+    SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
+    "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
     "prefer_grpc=False)",
     SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "

@@ -1,0 +1,147 @@
+"""How a collection keeps its vectors: precision, compression, place, and copies on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from qdrant_client import models
+
+from sbert_retriever.errors import InputError, InputTypeError
+
+Quantization: TypeAlias = Literal["int8", "product", "binary", "turbo"]
+Datatype: TypeAlias = Literal["float32", "float16"]
+
+_WHOLE = ("m", "ef_construct", "shards", "replicas", "write_consistency")
+# Without it, comparing again changes nothing: the true neighbours are not among those looked at.
+_OVERSAMPLING = 2.0
+_ON_A_SERVER = ("shards", "replicas", "write_consistency")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """How a new collection keeps its vectors. None is the engine's own.
+
+    Args:
+        quantization: A small copy of the vectors that searches look at first: "int8" (a quarter of
+            the bytes), "turbo" (an eighth), "product" (a sixteenth), "binary" (a thirty-second),
+            or Qdrant's own configuration. The vectors themselves stay, and the best by the copy are
+            compared by them again.
+        datatype: "float16" halves the vectors themselves.
+        on_disk: Whether vectors stay on disk and not in memory.
+        m: Links of a vector in the graph.
+        ef_construct: Width of the walk when the graph is built.
+        shards: Parts of the collection on a cluster.
+        replicas: Copies of each part.
+        write_consistency: Copies that have to confirm a write.
+
+    Raises:
+        InputError: A value is unknown or too small.
+        InputTypeError: A number is no whole number.
+    """
+
+    quantization: Quantization | models.QuantizationConfig | None = None
+    datatype: Datatype | None = None
+    on_disk: bool | None = None
+    m: int | None = None
+    ef_construct: int | None = None
+    shards: int | None = None
+    replicas: int | None = None
+    write_consistency: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.quantization, str):
+            _known("quantization", self.quantization, get_args(Quantization))
+        if self.datatype is not None:
+            _known("datatype", self.datatype, get_args(Datatype))
+        for name in _WHOLE:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputTypeError(f"Storage.{name} is {value!r}, expected a whole number")
+            if value < 1:
+                raise InputError(f"Storage.{name} is {value}, expected 1 or more")
+
+    def vector_params(self, *, size: int, distance: models.Distance) -> models.VectorParams:
+        """The parameters of the dense vector."""
+        hnsw = None
+        if self.m is not None or self.ef_construct is not None:
+            hnsw = models.HnswConfigDiff(m=self.m, ef_construct=self.ef_construct)
+        return models.VectorParams(
+            size=size,
+            distance=distance,
+            on_disk=self.on_disk,
+            datatype=models.Datatype(self.datatype) if self.datatype is not None else None,
+            quantization_config=_quantization(self.quantization),
+            hnsw_config=hnsw,
+        )
+
+    def cluster_params(self, *, server: bool) -> dict[str, Any]:
+        """What a server is told of copies and parts.
+
+        Raises:
+            InputError: They are asked for where there is no server.
+        """
+        asked = {name: getattr(self, name) for name in _ON_A_SERVER}
+        said = {name: value for name, value in asked.items() if value is not None}
+        if said and not server:
+            raise InputError(
+                f"Storage.{next(iter(said))} is for a Qdrant server, and this collection is in "
+                "this process: leave it out"
+            )
+        names = {
+            "shards": "shard_number",
+            "replicas": "replication_factor",
+            "write_consistency": "write_consistency_factor",
+        }
+        return {names[name]: value for name, value in said.items()}
+
+
+def is_quantized(params: models.VectorParams, config: models.CollectionConfig) -> bool:
+    """Whether a collection has small copies of its vectors."""
+    return (params.quantization_config or config.quantization_config) is not None
+
+
+def quantized_search(params: models.SearchParams | None) -> models.SearchParams:
+    """Search parameters for a collection with small copies, where they leave it open.
+
+    An exact search looks at the vectors themselves; any other looks at twice as many copies as are
+    asked for, and compares those by the vectors.
+    """
+    asked = params or models.SearchParams()
+    if asked.exact:
+        chosen = models.QuantizationSearchParams(ignore=True)
+    elif asked.quantization is not None:
+        return asked
+    else:
+        chosen = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING)
+    return asked.model_copy(update={"quantization": chosen})
+
+
+def _quantization(
+    asked: Quantization | models.QuantizationConfig | None,
+) -> models.QuantizationConfig | None:
+    if asked == "int8":
+        int8 = models.ScalarQuantizationConfig(
+            type=models.ScalarType.INT8, quantile=0.99, always_ram=True
+        )
+        return models.ScalarQuantization(scalar=int8)
+    if asked == "product":
+        product = models.ProductQuantizationConfig(
+            compression=models.CompressionRatio.X16, always_ram=True
+        )
+        return models.ProductQuantization(product=product)
+    if asked == "binary":
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    if asked == "turbo":
+        bits = models.TurboQuantBitSize.BITS4
+        turbo = models.TurboQuantQuantizationConfig(bits=bits, always_ram=True)
+        return models.TurboQuantization(turbo=turbo)
+    return asked
+
+
+def _known(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        listed = ", ".join(map(repr, known))
+        raise InputError(f"Storage.{name} is {value!r}, expected one of {listed}")
