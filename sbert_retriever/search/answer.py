@@ -23,6 +23,7 @@ from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
 from sbert_retriever.search.first_stage import by_both, by_words, grown, in_groups, nearest
 from sbert_retriever.search.request import Query
 from sbert_retriever.search.second_stage import SecondStage
+from sbert_retriever.sparse.bm25 import share_of_names
 from sbert_retriever.types import (
     Encoder,
     Fusion,
@@ -58,7 +59,7 @@ def searched(
     started = perf_counter()
     vectors, terms = yield from _encoded(store, encoder, queries, mode)
     encoded = perf_counter()
-    found = yield from _found(store, vectors, terms, condition, asked, profile)
+    found = yield from _found(store, vectors, terms, condition, queries, asked, profile)
     if profile.late:
         found = yield from _late(loaded, queries, found, profile.late)
     ended = perf_counter()
@@ -103,6 +104,7 @@ def _found(
     vectors: npt.NDArray[np.float32],
     terms: list[SparseVector],
     condition: models.Filter | None,
+    queries: list[str],
     asked: Query,
     profile: Profile,
 ) -> Steps[list[list[Hit]]]:
@@ -112,8 +114,9 @@ def _found(
         return (yield from nearest(store, vectors, condition, first))
     if not len(vectors):
         return (yield from by_words(store, terms, condition, first))
-    fusion = (profile.fusion or Fusion()).settled(cosine=store.score_kind == "cosine")
-    return (yield from by_both(store, vectors, terms, condition, first, fusion))
+    cosine, asked_for = store.score_kind == "cosine", profile.fusion or Fusion()
+    fusions = [asked_for.settled(cosine=cosine, names=share_of_names(q)) for q in queries]
+    return (yield from by_both(store, vectors, terms, condition, first, fusions))
 
 
 def _ready(

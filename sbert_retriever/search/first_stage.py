@@ -111,19 +111,31 @@ def by_both(
     terms: Sequence[SparseVector],
     condition: models.Filter | None,
     asked: Search,
-    fusion: Fusion,
+    fusions: Sequence[Fusion],
 ) -> Steps[list[list[Hit]]]:
-    """The hits of dense and sparse vectors in one order, those below the threshold left out."""
+    """The hits of dense and sparse vectors in one order, those below the threshold left out.
+
+    Args:
+        store: The collection.
+        vectors: (m, dim).
+        terms: m sparse vectors.
+        condition: Holds for both.
+        asked: How many, and which.
+        fusions: How each question's two rankings are joined; they differ in weight alone.
+    """
+    one = fusions[0]
     found = yield from legs(
         store,
         vectors,
         terms,
-        k=max(asked.fetched, fusion.depth),
+        k=max(asked.fetched, one.depth),
         condition=condition,
         params=asked.params,
     )
-    rankings = [fused(pair, fusion)[: asked.fetched] for pair in found]
-    hits = yield from hits_of(store, rankings, SCORE_KINDS[fusion.method or "weighted"])
+    rankings = [
+        fused(pair, fusion)[: asked.fetched] for pair, fusion in zip(found, fusions, strict=True)
+    ]
+    hits = yield from hits_of(store, rankings, SCORE_KINDS[one.method or "weighted"])
     hits = yield from _varied(store, vectors, hits, asked)
     hits = [in_groups(each, asked) for each in hits]
     return (yield from _kept(store, hits, condition, asked))

@@ -25,8 +25,8 @@ class Fusion:
             "dbsf" their scores by each leg's mean and deviation (distribution-based score fusion).
             None is "boost" where the collection's scores are cosines, else "weighted".
         sparse_weight: For "boost" what the best sparse score adds, from 0 to 1; for the others the
-            sparse leg's share, from 0 to 1. None is 0.15 for "boost", 0.2 for "weighted", 0.5 for
-            the others.
+            sparse leg's share, from 0 to 1. None is 0.2 for "weighted", 0.5 for "rrf" and "dbsf",
+            and for "boost" from 0.15 for a question in plain words to 0.6 for one that is a name.
         k: The constant of "rrf"; the larger, the less the first ranks stand out.
         depth: How many passages each leg finds.
 
@@ -50,11 +50,12 @@ class Fusion:
         in_range("k", self.k, least=1, of="Fusion")
         in_range("depth", self.depth, least=1, of="Fusion")
 
-    def settled(self, *, cosine: bool) -> Fusion:
+    def settled(self, *, cosine: bool, names: float = 0.0) -> Fusion:
         """The same with nothing left open.
 
         Args:
             cosine: Whether the collection's scores are cosines.
+            names: How much of the question is names and codes, from 0 to 1.
 
         Raises:
             InputError: "boost" is asked for and they are not.
@@ -65,10 +66,15 @@ class Fusion:
                 "Fusion.method is 'boost', which adds to cosines, and the collection's scores are "
                 "none: use 'weighted', 'rrf' or 'dbsf'"
             )
-        weight = _SPARSE_WEIGHTS[method] if self.sparse_weight is None else self.sparse_weight
+        weight = self.sparse_weight
+        if weight is None:
+            weight = _SPARSE_WEIGHTS[method]
+            if method == "boost":
+                weight += names * (_NAMES_BOOST - weight)
         return replace(self, method=method, sparse_weight=weight)
 
 
+_NAMES_BOOST = 0.6
 _SPARSE_WEIGHTS: dict[FusionMethod, float] = {
     "boost": 0.15,
     "weighted": 0.2,

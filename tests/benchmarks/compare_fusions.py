@@ -27,6 +27,7 @@ from qdrant_client import models
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.index.legs import Legs, legs
 from sbert_retriever.search.hybrid import fused
+from sbert_retriever.sparse.bm25 import share_of_names
 from sbert_retriever.types import Fusion
 
 K = 10
@@ -36,6 +37,7 @@ WAYS = {
     "by meaning": None,
     "by words": None,
     "the default": Fusion(),
+    "boost 0.15": Fusion(method="boost", sparse_weight=0.15),
     "boost 0.10": Fusion(method="boost", sparse_weight=0.10),
     "boost 0.20": Fusion(method="boost", sparse_weight=0.20),
     "weighted 0.2": Fusion(method="weighted", sparse_weight=0.2),
@@ -143,12 +145,12 @@ def both_legs(retriever: Retriever, questions: Mapping[str, str]) -> dict[str, L
     return dict(zip(questions, store.connection.run(steps), strict=True))
 
 
-def ranking(found: Legs, way: str) -> list[str]:
+def ranking(found: Legs, question: str, way: str) -> list[str]:
     fusion = WAYS[way]
     if fusion is None:
         chosen = found.dense if way == "by meaning" else found.sparse
     else:
-        chosen = fused(found, fusion.settled(cosine=True))
+        chosen = fused(found, fusion.settled(cosine=True, names=share_of_names(question)))
     return [str(point) for point, _ in chosen[:K]]
 
 
@@ -174,7 +176,10 @@ def measured(name: str, data: Path, folder: Path) -> dict[str, float]:
     for way in WAYS:
         each = (
             ndcg(
-                [names[point] for point in ranking(found[question], way)],
+                [
+                    names[point]
+                    for point in ranking(found[question], chosen.questions[question], way)
+                ],
                 chosen.grades[question],
                 graded=chosen.graded,
             )

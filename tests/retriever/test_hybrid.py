@@ -14,6 +14,7 @@ from sbert_retriever.errors import ContractError, InputError, InputTypeError, Mo
 from sbert_retriever.index.legs import Legs
 from sbert_retriever.search.hybrid import fused
 from sbert_retriever.sparse import Bm25
+from sbert_retriever.sparse.bm25 import share_of_names
 from sbert_retriever.testing import HashEncoder, TableScorer
 from sbert_retriever.types import Fusion, SparseIdentity, SparseVector
 
@@ -162,6 +163,32 @@ def test_a_text_without_a_word_is_kept_and_found_by_meaning(engine):
     assert retriever.count() == 3
     assert ids(retriever.search("seal", 5, mode="sparse")) == ["seal"]
     assert retriever.get(["stop"])[0].text == "the of"
+
+
+def test_a_name_is_a_term_as_a_whole(engine):
+    """The passage that has the name itself comes before those that have its parts."""
+    retriever = engine.open(sparse="bm25")
+    texts = ["join path os path join os path", "call os.path.join once, in a long text of words"]
+    retriever.index([Passage("parts", texts[0]), Passage("name", texts[1])])
+    assert ids(retriever.search("os.path.join", 2, mode="sparse")) == ["name", "parts"]
+    plain = engine.open(
+        model=HashEncoder(dim=64), collection_name="plain", sparse=Bm25(names=False)
+    )
+    plain.index([Passage("parts", texts[0]), Passage("name", texts[1])])
+    assert ids(plain.search("os.path.join", 2, mode="sparse")) == ["parts", "name"]
+
+
+def test_a_question_that_is_a_name_counts_on_words_more():
+    fusion = Fusion()
+    weights = [
+        fusion.settled(cosine=True, names=share_of_names(question)).sparse_weight
+        for question in ("how do I join two paths?", "use os.path.join", "os.path.join")
+    ]
+    assert weights[0] == 0.15
+    assert weights[1] == pytest.approx(0.15 + 0.45 * 12 / 15)
+    assert weights[2] == pytest.approx(0.6)
+    said = Fusion(sparse_weight=0.3).settled(cosine=True, names=1.0)
+    assert said.sparse_weight == 0.3
 
 
 def test_it_opens_again_with_its_own_words(lasting_engine):
