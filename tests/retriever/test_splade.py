@@ -1,0 +1,82 @@
+"""SPLADE as the sparse encoder: the formula on a random model, and a collection that uses one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import ContractError, ModelFormatError
+from sbert_retriever.sparse.splade import Splade
+from sbert_retriever.testing import HashEncoder, tiny_bert
+
+TEXTS = ["the cat was in the house", "a dog", "", "long " * 100]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT with a masked language model's head."""
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    path = tiny_bert(tmp_path_factory.mktemp("models") / "splade")
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(path))
+    # What was never trained would give every word of the vocabulary a weight.
+    model.cls.predictions.bias.data.fill_(-0.1)
+    for name in ("modules.json", "model.safetensors"):
+        (path / name).unlink(missing_ok=True)
+    model.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def splade(folder: Path) -> Splade:
+    return Splade.load(folder, device="cpu", dtype="float32", max_length=32)
+
+
+def test_weights_are_those_of_the_formula(folder: Path, splade: Splade) -> None:
+    """The strongest vote of a text's tokens counts, log(1 + relu(logit)); padding has none."""
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    found = splade.encode_passages(TEXTS)
+    for text, vector in zip(TEXTS, found, strict=True):
+        inputs = tokenizer(text, truncation=True, max_length=32, return_tensors="pt")
+        with torch.inference_mode():
+            logits = model(
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+            ).logits[0]
+        expected = np.log1p(np.maximum(logits.numpy(), 0)).max(axis=0)
+        dense = np.zeros_like(expected)
+        dense[vector.indices] = vector.values
+        assert np.abs(dense - expected).max() < 1e-5
+
+
+def test_a_collection_with_learnt_terms_opens_again(folder: Path, tmp_path: Path) -> None:
+    def opened(**more: object) -> Retriever:
+        return Retriever.open(
+            tmp_path / "index", model=HashEncoder(dim=64), device="cpu", dtype="float32", **more
+        )
+
+    with opened(sparse=str(folder)) as retriever:
+        retriever.index([Passage(str(n), text) for n, text in enumerate(TEXTS[:2])])
+        expected = retriever.search("the cat", 2, mode="sparse")
+    assert [hit.score_kind for hit in expected] == ["dot", "dot"]
+    with opened() as retriever:
+        assert retriever.info().sparse == str(folder)
+        again = retriever.search("the cat", 2, mode="sparse")
+    assert [(h.id, pytest.approx(h.score, abs=1e-5)) for h in expected] == [
+        (h.id, h.score) for h in again
+    ]
+    with pytest.raises(ContractError, match="open it without sparse="):
+        opened(sparse="bm25")
+
+
+def test_what_is_no_masked_language_model_is_refused(tmp_path: Path) -> None:
+    other = tiny_bert(tmp_path / "bi-encoder")
+    with pytest.raises(ModelFormatError, match="is BertModel, and SPLADE is a masked language"):
+        Splade.load(other)
