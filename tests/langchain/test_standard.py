@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from langchain_core.documents import Document
@@ -18,12 +18,53 @@ from langchain_tests.integration_tests import (
 )
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
+from sbert_retriever.index.storage import Storage
+
 
 class TestVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, place: dict[str, Any]) -> Iterator[VectorStore]:
         with SBERTVectorStore(self.get_embeddings(), **place) as store:
             yield store
+
+
+class TestHybridStore(TestVectorStore):
+    """The same over collections that keep words beside meanings."""
+
+    settings: ClassVar[dict[str, Any]] = {"sparse": "bm25"}
+
+    @pytest.fixture
+    def vectorstore(self, place: dict[str, Any]) -> Iterator[VectorStore]:
+        with SBERTVectorStore(self.get_embeddings(), **self.settings, **place) as store:
+            yield store
+
+
+class TestQuantisedStore(TestHybridStore):
+    """The same over small copies of the vectors."""
+
+    settings: ClassVar[dict[str, Any]] = {"quantization": "int8"}
+
+
+class TestHalfPrecisionStore(TestHybridStore):
+    """The same over vectors of half precision."""
+
+    settings: ClassVar[dict[str, Any]] = {"storage": Storage(datatype="float16")}
+
+
+class TestTenantsStore(TestHybridStore):
+    """The same for one tenant, beside another's documents."""
+
+    @pytest.fixture
+    def vectorstore(self, place: dict[str, Any]) -> Iterator[VectorStore]:
+        embeddings = self.get_embeddings()
+        with SBERTVectorStore(embeddings, **place) as whole:
+            theirs, ours = (
+                SBERTVectorStore.from_retriever(whole.retriever.with_tenant(name), embeddings)
+                for name in ("them", "us")
+            )
+            theirs.add_texts(["foo", "bar"], ids=["1", "2"])
+            yield ours
+            assert theirs.retriever.count() == 2
 
 
 class TestRetriever(RetrieversIntegrationTests):
