@@ -113,6 +113,7 @@ def test_what_is_not_run_is_known_with_its_reason(capsys) -> None:
         "installs": 4,
         "it would run the tests inside the tests": 1,
         "needs a Qdrant server": 1,
+        "takes minutes": 2,
         "shown only": 2,
     }
 
