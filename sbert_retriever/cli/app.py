@@ -12,6 +12,7 @@ from sbert_retriever.cli import (
     diagnosis,
     efficiency,
     indexing,
+    moving,
     searching,
     tradeoff,
     transfer,
@@ -32,7 +33,12 @@ app.command("doctor")(diagnosis.doctor)
 app.command("delete")(collection.delete)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
-app.command("rebuild")(transfer.rebuild)
+app.command("copy")(moving.copy)
+app.command("snapshot")(moving.snapshot)
+app.command("restore")(moving.restore)
+app.command("rebuild")(moving.rebuild)
+app.command("switch")(moving.switch)
+app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 

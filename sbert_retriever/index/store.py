@@ -106,6 +106,7 @@ class PassageStore:
         self.layout = layout or Layout()
         self.score_kind: ScoreKind = "cosine"
         self.dim = 0
+        self._pinned: str | None = None
 
     # Collection -------------------------------------------------------------------------
 
@@ -113,6 +114,20 @@ class PassageStore:
         """Whether the collection is there."""
         there: bool = yield self._call("collection_exists")
         return there
+
+    def pin(self) -> Steps[None]:
+        """Follow an alias once: when it is switched to another collection, this one stays.
+
+        What was opened was opened with this collection's model, which need not be the other's.
+        """
+        if self.connection.embedded:
+            return  # it holds what it opened
+        try:
+            known = yield call("get_aliases")
+        except StoreRequestError:
+            return  # a key for one collection may not be told of aliases
+        names = {alias.alias_name: alias.collection_name for alias in known.aliases}
+        self._pinned = names.get(self.collection_name)
 
     def create(self, contract: Contract) -> Steps[None]:
         """Create the collection with the contract in its metadata.
@@ -390,7 +405,7 @@ class PassageStore:
         )
 
     def _call(self, method: str, **kwargs: Any) -> Any:
-        return call(method, collection_name=self.collection_name, **kwargs)
+        return call(method, collection_name=self._pinned or self.collection_name, **kwargs)
 
     def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]

@@ -49,15 +49,15 @@ class ExportHeader:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of an export.
+    """A passage and its vector.
 
     Args:
-        line: Its number, from 1.
+        line: Its number in an export, from 1; None where it comes from elsewhere.
         passage: The passage.
         vector: float32 (dim,).
     """
 
-    line: int
+    line: int | None
     passage: Passage
     vector: npt.NDArray[np.float32]
 
