@@ -123,14 +123,21 @@ class Archive:
         for name in expected:
             self._check_path(name)
         with _reading(self._name):
-            for member in self._members:
+            # Iterating would begin again with the manifest.
+            while (member := self._members.next()) is not None:
                 self._check_member(member, expected)
                 self._place(member, folder / member.name, expected.pop(member.name))
+            self._read_on()
         if expected:
             raise ReadError(
                 f"{self._name} lacks {len(expected)} of its files (such as {next(iter(expected))}):"
                 " it was truncated. Nothing was restored"
             )
+
+    def _read_on(self) -> None:
+        """To the end, where a compressed file has a checksum of its own."""
+        while self._members.fileobj is not None and self._members.fileobj.read(_BLOCK):
+            pass
 
     def _check_member(self, member: tarfile.TarInfo, expected: Mapping[str, Any]) -> None:
         self._check_path(member.name)

@@ -10,12 +10,11 @@ from urllib.parse import quote
 import httpx
 from qdrant_client import models
 
-from sbert_retriever.errors import SbertError, StoreError, StoreRequestError
+from sbert_retriever.errors import StoreError, StoreRequestError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.steps import Steps, call, translated
 
 _BLOCK = 2**20
-_TIMEOUT_S = 3600.0
 _WAY_OUT = (
     "take the collection along with `sbert-retriever copy LOCATION FOLDER`, or write it to a file "
     "with `sbert-retriever export`"
@@ -91,27 +90,25 @@ def _made(connection: Connection, collection_name: str) -> models.SnapshotDescri
 
 
 def _download(api: Any, path: str, target: Path) -> str:
-    """Stream it to a file; its SHA-256. The client's own way would read it into memory."""
+    """Stream it to a file; its SHA-256.
+
+    The client's own call would read all of it into memory and expect JSON; what lies below that
+    call knows the key, the certificates and the time limit.
+    """
     digest = hashlib.sha256()
-    with httpx.Client(timeout=_TIMEOUT_S) as web:
-        request = web.build_request("GET", f"{api.host.rstrip('/')}/{path}")
-        try:
-            # The client's middleware adds the key.
-            response = api.middleware(request, lambda asked: web.send(asked, stream=True))
-            with target.open("wb") as file:
-                if response.status_code != httpx.codes.OK:
-                    raise StoreRequestError(
-                        f"the server refused to hand out its snapshot ({response.status_code}): "
-                        f"{_WAY_OUT}"
-                    )
-                for block in response.iter_bytes(_BLOCK):
-                    digest.update(block)
-                    file.write(block)
-            response.close()
-        except SbertError:
-            raise
-        except httpx.HTTPError as error:
-            raise translated(error) from error
+    url = f"{api.host.rstrip('/')}/{path}"
+    try:
+        with api._client.stream("GET", url) as response, target.open("wb") as file:
+            if response.status_code != httpx.codes.OK:
+                raise StoreRequestError(
+                    f"the server refused to hand out its snapshot ({response.status_code}): "
+                    f"{_WAY_OUT}"
+                )
+            for block in response.iter_bytes(_BLOCK):
+                digest.update(block)
+                file.write(block)
+    except httpx.HTTPError as error:
+        raise translated(error) from error
     return digest.hexdigest()
 
 

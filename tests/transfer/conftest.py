@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,14 +101,41 @@ def local() -> QdrantClient:
 
 
 @pytest.fixture
-def run_killed() -> Callable[..., None]:
+def environment() -> dict[str, str]:
+    """For a process of its own."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+
+
+@pytest.fixture
+def start_python(environment: dict[str, str]) -> Iterator[Callable[..., Any]]:
+    """Start a script that prints a line when it is ready and ends with its standard input."""
+    started = []
+
+    def start(script: str, *arguments: Any) -> Any:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, *map(str, arguments)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        started.append(process)
+        assert process.stdout.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.communicate(timeout=30)
+
+
+@pytest.fixture
+def run_killed(environment: dict[str, str]) -> Callable[..., None]:
     """Run a script in a process of its own that ends itself with SIGKILL."""
 
     def run(script: str, *arguments: Any) -> None:
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         killed = subprocess.run(
             [sys.executable, "-c", script, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+            env=environment,
             capture_output=True,
             check=False,
         )
