@@ -79,8 +79,8 @@ def snapshot(
         if not isinstance(connection.client, EmbeddedClient):
             return _of_server(connection, target, collection_name)
         names = _names(connection.client, collection_name)
-        counts = {name: existing(connection, name)[1].count for name in names}
         with connection.client.frozen(names) as folders:
+            counts = {name: connection.client.count(name).count for name in names}
             _check_outside(target, folders.values())
             members = _members(folders)
             facts = _facts(counts, engine=f"{ENGINE} {version('qdrant-edge-py')}")

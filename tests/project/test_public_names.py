@@ -23,6 +23,14 @@ from sbert_retriever import (
     Retriever,
     SearchResult,
 )
+from sbert_retriever.transfer import (
+    copy_collection,
+    drop_collection,
+    rebuild,
+    restore,
+    snapshot,
+    switch_collection,
+)
 
 
 def test_front_doors() -> None:
@@ -123,6 +131,16 @@ CALLS = {
     Retriever.delete: "(ids=None, *, filter=None, source=None)",
     Retriever.delete_all: "()",
     Retriever.close: "()",
+    copy_collection: "(source, target, *, collection_name='default', to_collection_name=None, "
+    "model=None, device='auto', dtype='auto', api_key=None, to_api_key=None, prune=False, "
+    "sample=100, on_progress=None)",
+    snapshot: "(location, file, *, collection_name=None, api_key=None)",
+    restore: "(file, location, *, replace=False, api_key=None)",
+    rebuild: "(location, *, model, collection_name='default', alias=None, drop_old=False, "
+    "device='auto', dtype='auto', api_key=None, on_progress=None)",
+    switch_collection: "(location, collection_name, to_collection_name, *, drop_old=False, "
+    "api_key=None)",
+    drop_collection: "(location, collection_name, *, api_key=None)",
     SBERTVectorStore: "(embedding, location=None, *, collection_name='docs', client=None, "
     "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False)",
     SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "
