@@ -77,6 +77,7 @@ def _first_answer(store: PassageStore) -> CollectionFacts | None:
 def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
     if not (yield from store.exists()):
         return None
+    yield from store.pin()
     return (yield from store.facts())
 
 

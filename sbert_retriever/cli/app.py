@@ -13,6 +13,7 @@ from sbert_retriever.cli import (
     efficiency,
     indexing,
     mining,
+    moving,
     searching,
     tradeoff,
     transfer,
@@ -35,7 +36,12 @@ app.command("duplicates")(mining.duplicates)
 app.command("clusters")(mining.clusters)
 app.command("export")(transfer.export)
 app.command("import")(transfer.import_)
-app.command("rebuild")(transfer.rebuild)
+app.command("copy")(moving.copy)
+app.command("snapshot")(moving.snapshot)
+app.command("restore")(moving.restore)
+app.command("rebuild")(moving.rebuild)
+app.command("switch")(moving.switch)
+app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 

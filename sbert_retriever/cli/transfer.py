@@ -1,4 +1,4 @@
-"""`sbert-retriever export`, `import` and `rebuild`."""
+"""`sbert-retriever export` and `import`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sbert_retriever.cli import options
-from sbert_retriever.cli.opening import naming_collections, open_existing
+from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import print_report, progress, resumable, say
 
 _STDIO = "-"
@@ -86,40 +86,4 @@ def import_(
             report = import_file(
                 Path(file), to, api_key=api_key, on_progress=on_progress, **settings
             )
-    print_report(report, as_json=json)
-
-
-def rebuild(
-    location: Annotated[str, typer.Argument(metavar="LOCATION", help="A folder.")],
-    model: Annotated[
-        str, typer.Option("--model", metavar="MODEL", help="The new model.", show_default=False)
-    ],
-    collection: options.Collection = "default",
-    device: options.Device = "auto",
-    dtype: options.Dtype = "auto",
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Encode every stored text with another model.
-
-    The new collection grows beside the old one and takes its place when it is whole. Until then
-    the old one answers as before; a run that was stopped goes on when it is run again.
-    """
-    from sbert_retriever.transfer import rebuild as run
-
-    with (
-        resumable(),
-        naming_collections(location, collection),
-        progress("rebuilding", total=None, quiet=quiet) as on_progress,
-    ):
-        report = run(
-            location,
-            model=model,
-            collection_name=collection,
-            device=device,
-            dtype=dtype,
-            on_progress=on_progress,
-        )
-    if report.failed:
-        say(f"collection {collection!r} was left as it is: not every text could be encoded")
     print_report(report, as_json=json)

@@ -115,7 +115,7 @@ def connect(
         location: A folder, ":memory:", or a URL (http:// or https://); None with `client`.
         client: Used instead of a location, and never closed here.
         async_client: Its asynchronous twin.
-        api_key: For a URL; None reads QDRANT_API_KEY.
+        api_key: For a URL; None reads QDRANT_API_KEY, "" is none.
         timeout_s: Seconds a request may take, for a URL.
         prefer_grpc: For a URL.
         retry: When to try a failed call again.
@@ -191,7 +191,7 @@ def _of_url(
 ) -> Connection:
     settings: dict[str, Any] = {
         "url": url,
-        "api_key": api_key if api_key is not None else os.environ.get("QDRANT_API_KEY") or None,
+        "api_key": (os.environ.get("QDRANT_API_KEY") if api_key is None else api_key) or None,
         "timeout": timeout_s,
         "prefer_grpc": prefer_grpc,
         # The version check is one more request, made before there is anybody to hear of it.

@@ -7,14 +7,13 @@ What the engine lacks is kept beside it: a collection's metadata and parameters 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -32,30 +31,26 @@ from sbert_retriever.errors import (
     StoreClosedError,
     StoreError,
 )
-from sbert_retriever.index.edge import convert
-from sbert_retriever.index.edge.shard import (
+from sbert_retriever.index.edge import convert, pointers
+from sbert_retriever.index.edge.description import (
     DESCRIPTION_FILE,
+    Description,
+    dumped,
+    read_description,
+    write_description,
+)
+from sbert_retriever.index.edge.shard import (
     ROOM_TO_WRITE,
     Shard,
     acquire,
     check_room,
-    exchange,
+    discard,
     release,
 )
 
 # The engine leaves fewer unindexed vectors than this as they are: exact search is fast enough.
 _UNINDEXED_BYTES = 10_000_000
 _BYTES_PER_COMPONENT = 4
-
-
-@dataclass
-class _Description:
-    """What `collection.json` holds."""
-
-    vectors: dict[str, Any]
-    sparse_vectors: dict[str, Any] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    payload_schema: dict[str, str] = field(default_factory=dict)
 
 
 class EmbeddedClient:
@@ -89,15 +84,12 @@ class EmbeddedClient:
 
     def collection_exists(self, collection_name: str) -> bool:
         """Whether there is a collection of that name."""
-        place = self._place(collection_name)
-        if not place.is_dir() and _aside(place).is_dir():
-            _aside(place).rename(place)
-        return (place / DESCRIPTION_FILE).is_file()
+        return (self._place(collection_name) / DESCRIPTION_FILE).is_file()
 
     def get_collections(self) -> models.CollectionsResponse:
         """The names of all collections."""
-        names = (path.parent.name for path in self.folder.glob(f"*/{DESCRIPTION_FILE}"))
-        found = sorted(name for name in names if "+" not in name)
+        folders = [path.parent.name for path in self.folder.glob(f"*/{DESCRIPTION_FILE}")]
+        found = pointers.read(self.folder).names(folders)
         return models.CollectionsResponse(
             collections=[models.CollectionDescription(name=unquote(name)) for name in found]
         )
@@ -123,57 +115,116 @@ class EmbeddedClient:
                     f"collection {collection_name!r} exists in {self.folder}; if another process "
                     "created it just now, run this again"
                 )
-            place = self._place(collection_name)
             config = convert.edge_config(
                 vectors_config, sparse_vectors_config, hnsw_config=hnsw_config
             )
+            place = self._new_place(collection_name)
             self._shards[collection_name] = acquire(place, config=config)
-            description = _Description(
-                vectors=_dumped(vectors_config),
-                sparse_vectors=_dumped(sparse_vectors_config or {}),
+            description = Description(
+                vectors=dumped(vectors_config),
+                sparse_vectors=dumped(sparse_vectors_config or {}),
                 metadata=dict(metadata or {}),
             )
-            _write(place, description)
+            write_description(place, description)
         return True
 
     def delete_collection(self, collection_name: str) -> bool:
         """Delete a collection with all it holds; False where there is none."""
         with self._guard:
             self._check_open()
-            place = self._place(collection_name)
             if not self.collection_exists(collection_name):
                 return False
-            shard = self._shards.pop(collection_name, None) or acquire(place)
-            (place / DESCRIPTION_FILE).unlink()
+            self._let_go(collection_name)
+            # Refused where another process holds it.
+            shard = acquire(self._existing(collection_name))
+            with pointers.changing(self.folder) as changed:
+                changed.drop(self._quoted(collection_name))
             release(shard)
-            shutil.rmtree(place, ignore_errors=True)
+            self._sweep()
         return True
 
-    def replace_collection(self, collection_name: str, by: str) -> bool:
-        """Put one collection in the place of another, which is deleted.
+    def rename_collections(
+        self, names: Mapping[str, str], *, unwritten: Mapping[str, int] | None = None
+    ) -> bool:
+        """Give collections other names, all in one instant.
 
-        Two renames; where a process was killed between them, the next one that asks for the
-        collection puts the old one back.
+        Who has one of them open goes on reading what it opened, and can no longer write to it
+        under the name that it opened it by.
+
+        Args:
+            names: {new name: the name it has now}. Names that only stand on the right are given up.
+            unwritten: {name of now: its `writes`}; where there were more since, nothing is done.
+
+        Returns:
+            Whether it was done.
 
         Raises:
+            StoreError: A collection would be left without a name.
             StoreLockedError: Another process holds one of them.
-            StoreError: Something else in this process has one of them open.
+        """
+        with self._guard, ExitStack() as held:
+            self._check_open()
+            self._check_none_lost(names)
+            shards = {name: self._shard(name) for name in names.values()}
+            _hold(held, shards.values())
+            if any(shards[name].writes != writes for name, writes in (unwritten or {}).items()):
+                return False
+            with pointers.changing(self.folder) as changed:
+                changed.point(
+                    {self._quoted(new): self._place(now).name for new, now in names.items()}
+                )
+        for name in {*names, *names.values()}:
+            self._let_go(name)
+        return True
+
+    @contextmanager
+    def frozen(self, collection_names: Sequence[str]) -> Iterator[dict[str, Path]]:
+        """The folders of collections, flushed, which nobody reads or writes meanwhile."""
+        with self._guard, ExitStack() as held:
+            shards = {name: self._shard(name) for name in collection_names}
+            _hold(held, shards.values())
+            for shard in shards.values():
+                shard.use(lambda engine: engine.flush())
+            yield {name: shard.folder for name, shard in shards.items()}
+
+    def adopt_collections(self, folders: Mapping[str, Path]) -> None:
+        """Take folders on the same disk as collections; those of these names before are dropped.
+
+        Several come in one instant where they replace others.
+
+        Raises:
+            StoreLockedError: Another process holds one of those before.
         """
         with self._guard:
             self._check_open()
-            old, new = self._existing(collection_name), self._existing(by)
-            for name in (collection_name, by):
-                if (shard := self._shards.pop(name, None)) is not None:
-                    release(shard)
-            _remove(_aside(old))
-            exchange(old, new, aside=_aside(old))
-            _remove(_aside(old))
-        return True
+            replaced = [name for name in folders if self.collection_exists(name)]
+            for name in replaced:
+                self._shard(name)  # refused where another process holds it
+            with pointers.changing(self.folder) as changed:
+                for name in replaced:
+                    changed.drop(self._quoted(name))
+                names = {self._quoted(name): folder for name, folder in folders.items()}
+                places = {name: changed.folder(name) for name in names}
+                for name, folder in names.items():
+                    self._move_in(folder, self.folder / places[name])
+                changed.point(places)
+            for name in replaced:
+                self._let_go(name)
+            self._sweep()
+
+    def _move_in(self, folder: Path, place: Path) -> None:
+        if not discard(place):
+            raise StoreError(f"{place} is in use: close what holds it and run this again")
+        folder.rename(place)
+
+    def writes(self, collection_name: str) -> int:
+        """How many updates a collection has taken since this process opened it."""
+        return self._shard(collection_name).writes
 
     def get_collection(self, collection_name: str) -> models.CollectionInfo:
         """Parameters, metadata and counts of a collection."""
-        description = _read(self._existing(collection_name))
         shard = self._shard(collection_name)
+        description = read_description(shard.folder)
         info = shard.use(lambda engine: engine.info())
         points = self.count(collection_name).count
         vectors = {n: models.VectorParams(**v) for n, v in description.vectors.items()}
@@ -206,10 +257,11 @@ class EmbeddedClient:
     def update_collection(self, collection_name: str, *, metadata: Mapping[str, Any]) -> bool:
         """Replace the named keys of a collection's metadata."""
         with self._guard:
-            place = self._existing(collection_name)
-            description = _read(place)
+            shard = self._shard(collection_name)
+            self._check_current(collection_name, shard)
+            description = read_description(shard.folder)
             description.metadata.update(metadata)
-            _write(place, description)
+            write_description(shard.folder, description)
         return True
 
     def create_payload_index(
@@ -220,11 +272,11 @@ class EmbeddedClient:
         operation = edge.UpdateOperation.create_field_index(field_name, schema)
         with self._guard:
             result = self._update(collection_name, operation)
-            place = self._place(collection_name)
-            description = _read(place)
+            place = self._shard(collection_name).folder
+            description = read_description(place)
             kind = models.PayloadSchemaType(getattr(field_schema, "type", field_schema))
             description.payload_schema[field_name] = kind.value
-            _write(place, description)
+            write_description(place, description)
         return result
 
     def optimize(self, collection_name: str) -> bool:
@@ -361,7 +413,14 @@ class EmbeddedClient:
     # Inside -----------------------------------------------------------------------------
 
     def _update(self, collection_name: str, operation: Any) -> models.UpdateResult:
-        self._shard(collection_name).use(lambda engine: engine.update(operation))
+        shard = self._shard(collection_name)
+
+        def update(engine: edge.EdgeShard) -> None:
+            self._check_current(collection_name, shard)
+            shard.writes += 1
+            engine.update(operation)
+
+        shard.use(update)
         return models.UpdateResult.model_construct(status=models.UpdateStatus.COMPLETED)
 
     def _shard(self, collection_name: str) -> Shard:
@@ -369,8 +428,52 @@ class EmbeddedClient:
             self._check_open()
             shard = self._shards.get(collection_name)
             if shard is None:
-                shard = self._shards[collection_name] = acquire(self._existing(collection_name))
+                shard = self._shards[collection_name] = self._acquired(collection_name)
             return shard
+
+    def _acquired(self, collection_name: str) -> Shard:
+        place = self._existing(collection_name)
+        try:
+            return acquire(place)
+        except StoreError:
+            # The name may have been given to another one between the two steps.
+            if self._place(collection_name) == place:
+                raise
+            return self._acquired(collection_name)
+
+    def _check_current(self, collection_name: str, shard: Shard) -> None:
+        """Refuse to write where the name means another collection by now."""
+        if self._place(collection_name).resolve() != shard.folder:
+            raise StoreError(
+                f"collection {collection_name!r} in {self.folder} was switched to another one "
+                "since it was opened here: open it again to write to that"
+            )
+
+    def _let_go(self, collection_name: str) -> None:
+        if (shard := self._shards.pop(collection_name, None)) is not None:
+            release(shard)
+
+    def _check_none_lost(self, names: Mapping[str, str]) -> None:
+        for name in names:
+            if self.collection_exists(name) and name not in names.values():
+                raise StoreError(
+                    f"collection {name!r} would be left without a name: give it one, or drop it "
+                    "first"
+                )
+
+    def _new_place(self, collection_name: str) -> Path:
+        """Where a collection is to be created, known as its place from now on."""
+        name = self._quoted(collection_name)
+        place = self._place(collection_name)
+        if place.name != name:
+            with pointers.changing(self.folder) as changed:
+                changed.point({name: place.name})
+        return place
+
+    def _sweep(self) -> None:
+        """Delete the folders of dropped collections that nobody holds any more."""
+        with pointers.changing(self.folder) as changed:
+            changed.dropped = [f for f in changed.dropped if not discard(self.folder / f)]
 
     def _check_open(self) -> None:
         if self._closed:
@@ -386,6 +489,9 @@ class EmbeddedClient:
         return self._place(collection_name)
 
     def _place(self, collection_name: str) -> Path:
+        return self.folder / pointers.read(self.folder).folder(self._quoted(collection_name))
+
+    def _quoted(self, collection_name: str) -> str:
         if not isinstance(collection_name, str):
             raise InputTypeError(
                 f"a collection name is {type(collection_name).__name__}, expected str"
@@ -399,7 +505,13 @@ class EmbeddedClient:
                 f"{collection_name[:80]!r} is not a collection name: use 1 to 200 letters and "
                 "digits (other characters count as several)"
             )
-        return self.folder / name
+        return name
+
+
+def _hold(held: ExitStack, shards: Iterable[Shard]) -> None:
+    """Hold several shards, always in the same order, so that two who do so never wait in a ring."""
+    for shard in sorted(shards, key=lambda shard: shard.folder):
+        held.enter_context(shard.held())
 
 
 def _usable(folder: Path) -> Path:
@@ -425,44 +537,3 @@ def _clean_up(shards: dict[str, Shard], temporary: str | None, owner: int) -> No
     # A forked child has a copy of this, and the folder is still the parent's.
     if temporary is not None and os.getpid() == owner:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _aside(place: Path) -> Path:
-    """Where a collection lies while another takes its place; no collection's name gives a "+"."""
-    return place.with_name(f"{place.name}+replaced")
-
-
-def _remove(place: Path) -> None:
-    """Delete a collection's folder, the description first: without it, it is no collection."""
-    (place / DESCRIPTION_FILE).unlink(missing_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
-
-
-def _dumped(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.model_dump(mode="json", exclude_none=True) for name, value in parameters.items()
-    }
-
-
-def _read(place: Path) -> _Description:
-    try:
-        return _Description(**json.loads((place / DESCRIPTION_FILE).read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise StoreError(f"{place / DESCRIPTION_FILE} is damaged ({error}): restore it") from error
-
-
-def _write(place: Path, description: _Description) -> None:
-    """Write whole or not at all: a new file, synced, takes the old one's name."""
-    target = place / DESCRIPTION_FILE
-    draft = target.with_suffix(".new")
-    with draft.open("w", encoding="utf-8") as file:
-        json.dump(asdict(description), file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
-    if os.name == "posix":
-        directory = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

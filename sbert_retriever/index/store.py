@@ -127,6 +127,7 @@ class PassageStore:
         self._sparse: SparseEncoder | None = None
         self._sparse_identity: SparseIdentity | None = None
         self._quantized = False
+        self._pinned: str | None = None
 
     # Collection -------------------------------------------------------------------------
 
@@ -169,6 +170,20 @@ class PassageStore:
         """Whether the collection is there."""
         there: bool = yield self.call("collection_exists")
         return there
+
+    def pin(self) -> Steps[None]:
+        """Follow an alias once: when it is switched to another collection, this one stays.
+
+        What was opened was opened with this collection's model, which need not be the other's.
+        """
+        if self.connection.embedded:
+            return  # it holds what it opened
+        try:
+            known = yield call("get_aliases")
+        except StoreRequestError:
+            return  # a key for one collection may not be told of aliases
+        names = {alias.alias_name: alias.collection_name for alias in known.aliases}
+        self._pinned = names.get(self.collection_name)
 
     def create(self, contract: Contract, storage: Storage | None = None) -> Steps[None]:
         """Create the collection with the contract in its metadata.
@@ -248,7 +263,7 @@ class PassageStore:
         bound = PassageStore(self.connection, self.collection_name, self.layout, tenant=tenant)
         bound.score_kind, bound.dim = self.score_kind, self.dim
         bound._sparse, bound._sparse_identity = self._sparse, self._sparse_identity
-        bound._quantized = self._quantized
+        bound._quantized, bound._pinned = self._quantized, self._pinned
         return bound
 
     def save_profile(self, profile: Profile) -> Steps[None]:
@@ -529,7 +544,7 @@ class PassageStore:
 
     def call(self, method: str, **kwargs: Any) -> Call:
         """A call of the client on this collection."""
-        return call(method, collection_name=self.collection_name, **kwargs)
+        return call(method, collection_name=self._pinned or self.collection_name, **kwargs)
 
     def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]

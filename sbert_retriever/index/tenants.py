@@ -6,6 +6,7 @@ that is sent for it holds for that name too.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from qdrant_client import models
@@ -48,6 +49,24 @@ def within_tenant(tenant: str | None, condition: models.Filter | None) -> models
     match = models.MatchValue(value=tenant)
     own = models.FieldCondition(key=TENANT_KEY, match=match)
     return models.Filter(must=[own] if condition is None else [own, condition])
+
+
+def refuse_tenants(fields: Collection[str], name: str, what: str) -> None:
+    """Refuse what goes by passages' ids, of which each tenant has its own.
+
+    Args:
+        fields: The collection's payload fields with an index.
+        name: The collection's.
+        what: A noun with its article.
+
+    Raises:
+        InputError: The collection has tenants.
+    """
+    if TENANT_KEY in fields:
+        raise InputError(
+            f"collection {name!r} has tenants, whose passages {what} would mix: keep a folder "
+            "with `sbert-retriever snapshot`, or index each tenant's texts anew"
+        )
 
 
 def tenant_index() -> dict[str, Any]:

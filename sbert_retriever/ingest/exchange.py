@@ -21,6 +21,7 @@ from sbert_retriever.errors import ContractError, InputError, ReadError, StoreRe
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.tenants import refuse_tenants
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 FORMAT = "sbert-retriever export"
@@ -49,15 +50,15 @@ class ExportHeader:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of an export.
+    """A passage and its vector.
 
     Args:
-        line: Its number, from 1.
+        line: Its number in an export, from 1; None where it comes from elsewhere.
         passage: The passage.
         vector: float32 (dim,).
     """
 
-    line: int
+    line: int | None
     passage: Passage
     vector: npt.NDArray[np.float32]
 
@@ -109,6 +110,8 @@ def _run(store: PassageStore, steps: Steps[int]) -> int:
 def _export(store: PassageStore, on_progress: OnProgress | None) -> Callable[[IO[str]], Steps[int]]:
     def steps(file: IO[str]) -> Steps[int]:
         facts = yield from store.facts()
+        if store.tenant is None:
+            refuse_tenants(facts.filterable, store.collection_name, "an export")
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,

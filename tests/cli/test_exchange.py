@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,11 +13,10 @@ import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, ReadError, StoreError, StoreRequestError
-from sbert_retriever.index.embedded import EmbeddedClient
+from sbert_retriever.errors import InputError, ReadError, StoreRequestError
 from sbert_retriever.ingest.exchange import ExportFile, export_passages
 from sbert_retriever.testing import HashEncoder
-from sbert_retriever.transfer import import_file, import_lines, rebuild
+from sbert_retriever.transfer import import_file, import_lines
 
 Run = Callable[..., Any]
 
@@ -221,102 +219,3 @@ def test_an_export_without_a_contract_asks_for_a_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--model"):
         import_lines([json.dumps(header)], tmp_path / "x")
     assert not (tmp_path / "x").exists()
-
-
-# Rebuild --------------------------------------------------------------------------------
-
-
-def test_rebuild_changes_the_model_and_loses_nothing(
-    run: Run, animals: Path, tmp_path: Path, other: str
-) -> None:
-    before = set(map(str, _passages(animals)))
-    outcome = run("rebuild", animals, "--model", other, "--json")
-    assert outcome.code == 0
-    assert outcome.json["encoded"] == 3
-    assert run("info", animals, "--json").json["dim"] == 16
-    assert set(map(str, _passages(animals))) == before
-    assert {path.name for path in animals.iterdir()} == {"default"}
-    assert run("index", tmp_path / "animals.jsonl", "--to", animals, "--id-field", "_id").code == 0
-
-
-def _passages(location: Path) -> list[Passage]:
-    with Retriever.open(location) as retriever:
-        return retriever.scroll()[0]
-
-
-def test_a_killed_rebuild_leaves_the_old_collection_and_goes_on(
-    animals: Path, other: str, environment: dict[str, str]
-) -> None:
-    """Kill -9 half-way: the old one still answers, and the second run encodes only the rest."""
-    with Retriever.open(animals) as retriever:
-        retriever.index(Passage(str(n), f"the cat {n}") for n in range(1200))
-    script = (
-        "import os, signal, sys\n"
-        "from sbert_retriever.transfer import rebuild\n"
-        "rebuild(sys.argv[1], model=sys.argv[2],"
-        " on_progress=lambda _: os.kill(os.getpid(), signal.SIGKILL))\n"
-    )
-    killed = subprocess.run(
-        [sys.executable, "-c", script, str(animals), other],
-        env=environment,
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with Retriever.open(animals) as retriever:
-        assert (retriever.count(), retriever.info().dim) == (1203, 32)
-        retriever.delete(["0"])
-
-    report = rebuild(animals, model=other)
-
-    assert report.unchanged >= 1000
-    assert report.added + report.unchanged == 1202
-    with Retriever.open(animals) as retriever:
-        assert (retriever.count(), retriever.info().dim) == (1202, 16)
-        assert retriever.get(["0"]) == []
-
-
-def test_a_swap_cut_between_its_two_renames_brings_the_old_one_back(
-    animals: Path, other: str
-) -> None:
-    (animals / "default").rename(animals / "default+replaced")
-    assert len(_passages(animals)) == 3
-    rebuild(animals, model=other)
-    assert len(_passages(animals)) == 3
-    assert {path.name for path in animals.iterdir()} == {"default"}
-
-
-def test_rebuild_does_not_write_over_a_collection_of_that_name(animals: Path, other: str) -> None:
-    with Retriever.open(
-        animals, collection_name="default.rebuild", model=HashEncoder()
-    ) as retriever:
-        retriever.index([Passage("mine", "precious")])
-    with pytest.raises(InputError, match="not made by a rebuild"):
-        rebuild(animals, model=other)
-    with Retriever.open(animals, collection_name="default.rebuild") as retriever:
-        assert retriever.count() == 1
-
-
-def test_rebuild_while_something_has_it_open_changes_nothing(animals: Path, other: str) -> None:
-    with Retriever.open(animals) as retriever:
-        retriever.count()
-        with pytest.raises(StoreError, match="open in this process"):
-            rebuild(animals, model=other)
-        assert retriever.count() == 3
-
-
-def test_rebuild_of_a_servers_collection_names_the_way(other: str) -> None:
-    with pytest.raises(InputError, match="export it, import it"):
-        rebuild("http://localhost:1", model=other)
-
-
-def test_replacing_a_collection_takes_its_description_along(tmp_path: Path) -> None:
-    client = EmbeddedClient(tmp_path)
-    for name, dim in (("old", 8), ("new", 16)):
-        with Retriever.open(tmp_path, collection_name=name, model=HashEncoder(dim)) as retriever:
-            retriever.index([Passage(name, name)])
-    client.replace_collection("old", "new")
-    assert [c.name for c in client.get_collections().collections] == ["old"]
-    assert client.get_collection("old").config.params.vectors["dense"].size == 16
-    client.close()
-    assert os.listdir(tmp_path) == ["old"]

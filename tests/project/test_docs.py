@@ -112,7 +112,7 @@ def test_what_is_not_run_is_known_with_its_reason(capsys) -> None:
     assert Counter(b.reason or "shown only" for b in left) == {
         "installs": 4,
         "it would run the tests inside the tests": 1,
-        "needs a Qdrant server": 1,
+        "needs a Qdrant server": 3,
         "takes minutes": 2,
         "shown only": 2,
     }

@@ -31,6 +31,14 @@ from sbert_retriever.mining import (
     pairs_at_least,
     write_picture,
 )
+from sbert_retriever.transfer import (
+    copy_collection,
+    drop_collection,
+    rebuild,
+    restore,
+    snapshot,
+    switch_collection,
+)
 
 
 def test_front_doors() -> None:
@@ -142,6 +150,16 @@ CALLS = {
     most_similar_pairs: "(vectors, k=1, *, block=1024)",
     pairs_at_least: "(vectors, threshold, *, limit=1000, block=1024, on_share=None)",
     communities: "(vectors, threshold, *, min_size=3, block=1024, on_share=None)",
+    copy_collection: "(source, target, *, collection_name='default', to_collection_name=None, "
+    "model=None, device='auto', dtype='auto', api_key=None, to_api_key=None, prune=False, "
+    "sample=100, on_progress=None)",
+    snapshot: "(location, file, *, collection_name=None, api_key=None)",
+    restore: "(file, location, *, replace=False, api_key=None)",
+    rebuild: "(location, *, model, collection_name='default', alias=None, drop_old=False, "
+    "device='auto', dtype='auto', api_key=None, on_progress=None)",
+    switch_collection: "(location, collection_name, to_collection_name, *, drop_old=False, "
+    "api_key=None)",
+    drop_collection: "(location, collection_name, *, api_key=None)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
     "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "

@@ -17,16 +17,17 @@ import portalocker
 import qdrant_edge as edge
 
 from sbert_retriever.errors import (
+    CollectionNotFoundError,
     SbertError,
     StoreClosedError,
     StoreError,
     StoreLockedError,
     StoreRequestError,
 )
+from sbert_retriever.index.edge.description import DESCRIPTION_FILE
 
 T = TypeVar("T")
 
-DESCRIPTION_FILE = "collection.json"
 _LOCK_FILE = "lock"
 _SHARD_FOLDER = "shard"
 _ORPHAN_WAIT_S = 30.0
@@ -40,7 +41,12 @@ _open_guard = threading.Lock()
 
 
 class Shard:
-    """An open shard. Get one with `acquire`, give it back with `release`."""
+    """An open shard. Get one with `acquire`, give it back with `release`.
+
+    Attributes:
+        writes: How many updates it has taken since it was opened.
+        doomed: Whether the folder is deleted with the last release.
+    """
 
     def __init__(self, folder: Path, lock: IO[str], engine: edge.EdgeShard) -> None:
         self.folder = folder
@@ -49,6 +55,14 @@ class Shard:
         self._guard = threading.RLock()
         self._pid = os.getpid()
         self._references = 1
+        self.writes = 0
+        self.doomed = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let nobody else read or write meanwhile."""
+        with self._guard:
+            yield
 
     def use(self, action: Callable[[edge.EdgeShard], T]) -> T:
         """Run an action on the engine; its errors come out as ours.
@@ -102,6 +116,7 @@ def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
         config: To create the shard with; None loads one that exists.
 
     Raises:
+        CollectionNotFoundError: There is no folder to load.
         StoreLockedError: Another process holds the folder.
         StoreError: The folder cannot be read or written, or its disk is full.
     """
@@ -111,6 +126,8 @@ def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
         if shard is not None and shard._pid == os.getpid():
             shard._references += 1
             return shard
+        if config is None and not key.is_dir():
+            raise CollectionNotFoundError(f"{key} was deleted just now: open another collection")
         lock = _lock(key)
         try:
             check_room(key, ROOM_TO_WRITE if config is not None else _ROOM_TO_OPEN)
@@ -130,33 +147,37 @@ def release(shard: Shard) -> None:
             return
         _open.pop(shard.folder, None)
         shard._close()
+        if shard.doomed and os.getpid() == shard._pid:
+            _remove(shard.folder)
 
 
-def exchange(old: Path, new: Path, *, aside: Path) -> None:
-    """Move `old` to `aside` and `new` to where `old` was, while no process has either open.
+def discard(folder: Path) -> bool:
+    """Delete a collection's folder, or have it deleted when this process lets go of it.
 
-    Raises:
-        StoreLockedError: Another process holds one of them.
-        StoreError: Something in this process holds one of them.
+    Returns:
+        Whether it is gone already.
     """
+    key = folder.resolve()
     with _open_guard:
-        for folder in (old, new):
-            if folder.resolve() in _open:
-                raise StoreError(f"{folder} is open in this process: close what holds it first")
-        locks = [_lock(folder) for folder in (old, new)]
-        if os.name == "nt":
-            # There a folder with an open file in it cannot be renamed.
-            _close(locks)
+        shard = _open.get(key)
+        if shard is not None and shard._pid == os.getpid():
+            shard.doomed = True
+            return False
+        if not key.is_dir():
+            return True
         try:
-            old.rename(aside)
-            new.rename(old)
-        finally:
-            _close(locks)
+            _lock(key).close()
+        except StoreError:
+            return False
+        _remove(key)
+    return not key.exists()
 
 
-def _close(locks: list[IO[str]]) -> None:
-    for lock in locks:
-        lock.close()
+def _remove(folder: Path) -> None:
+    """Delete a collection's folder, the description first: without it, it is no collection."""
+    with suppress(OSError):
+        (folder / DESCRIPTION_FILE).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

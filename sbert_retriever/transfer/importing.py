@@ -1,28 +1,19 @@
-"""Whole collections from one place, or one model, to another."""
+"""An export into a collection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
 
-from sbert_retriever.errors import ContractError, InputError, StoreError
+from sbert_retriever.errors import ContractError, InputError
 from sbert_retriever.index.connection import connect
-from sbert_retriever.index.embedded import EmbeddedClient
-from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.exchange import ExportFile, check_closed
 from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.types import Encoder, IndexReport, Passage
-
-_PAGE = 500
-_REBUILD = ".rebuild"
-_MARK_KEY = "sbert_retriever_rebuild"
-
-Model = str | PathLike[str] | Encoder
-OnProgress = Callable[[IndexReport], None]
+from sbert_retriever.transfer.places import Model, OnProgress
+from sbert_retriever.types import IndexReport
 
 
 def import_file(
@@ -122,7 +113,9 @@ def import_lines(
         filterable=filterable,
     ) as retriever:
         if _same_vectors(file, retriever):
-            steps = import_entries(retriever.store, file, on_progress=on_progress)
+            steps = import_entries(
+                retriever.store, file.entries(), failures=file.failures, on_progress=on_progress
+            )
             return retriever.store.connection.run(steps)
         if model is None:
             raise ContractError(_other_model(file, retriever))
@@ -166,133 +159,3 @@ def _other_model(file: ExportFile, retriever: Retriever) -> str:
         f"{retriever.store.collection_name!r} with {ours}: give --model {ours} to encode the texts "
         "anew, or import into another --collection"
     )
-
-
-def rebuild(
-    location: str | PathLike[str],
-    *,
-    model: Model,
-    collection_name: str = "default",
-    device: str = "auto",
-    dtype: str = "auto",
-    on_progress: OnProgress | None = None,
-) -> IndexReport:
-    """Encode every stored text with another model; the outcome takes the collection's place.
-
-    The new one grows beside the old, as "<name>.rebuild", and takes its name when it is whole. A
-    run that was killed can be run again and goes on where it was; until the end the old
-    collection answers as before.
-
-    Args:
-        location: A folder.
-        model: The new model.
-        collection_name: Which collection there.
-        device: For the model.
-        dtype: For the model.
-        on_progress: Called with the report so far.
-
-    Returns:
-        The report of encoding; with failures in it, the old collection was left in its place.
-
-    Raises:
-        InputError: The location is a server's.
-        CollectionNotFoundError: There is no such collection.
-    """
-    connection = connect(location)
-    try:
-        if not isinstance(connection.client, EmbeddedClient):
-            raise InputError(
-                "a collection on a server cannot be rebuilt in place: export it, import it with "
-                "--model into another --collection, and switch to that"
-            )
-        client = connection.client
-        report = _rebuilt(client, model, collection_name, device, dtype, on_progress)
-        if not report.failed:
-            client.replace_collection(collection_name, _beside(collection_name))
-        return report
-    finally:
-        connection.close()
-
-
-def _beside(collection_name: str) -> str:
-    return f"{collection_name}{_REBUILD}"
-
-
-def _rebuilt(
-    client: EmbeddedClient,
-    model: Model,
-    collection_name: str,
-    device: str,
-    dtype: str,
-    on_progress: OnProgress | None,
-) -> IndexReport:
-    # The parameter is typed for Qdrant's client; ours has its shape.
-    shared = cast("Any", client)
-    old = Retriever.open(client=shared, collection_name=collection_name, create=False).store
-    facts = old.connection.run(old.facts())
-    new = _open_new(
-        shared,
-        _beside(collection_name),
-        model=model,
-        device=device,
-        dtype=dtype,
-        filterable=facts.contract.filterable if facts.contract is not None else None,
-    )
-    report = new.index(_passages(old), on_progress=on_progress)
-    stale = new.store.connection.run(_stale(new.store, old))
-    if stale:
-        new.delete(stale)
-    if not report.failed and new.count() != facts.count:
-        raise StoreError(
-            f"{new.count():,} of {facts.count:,} passages were encoded: the collection was left as "
-            "it is. If something else was writing to it, stop that and run it again"
-        )
-    return report
-
-
-def _open_new(client: Any, name: str, **settings: Any) -> Retriever:
-    """The collection in the making; one begun with another model is begun anew."""
-    if client.collection_exists(name):
-        _check_ours(client, name)
-    try:
-        retriever = Retriever.open(client=client, collection_name=name, **settings)
-    except ContractError:
-        client.delete_collection(name)
-        retriever = Retriever.open(client=client, collection_name=name, **settings)
-    client.update_collection(name, metadata={_MARK_KEY: True})
-    return retriever
-
-
-def _check_ours(client: EmbeddedClient, name: str) -> None:
-    """Refuse to write over a collection that a user gave this name to."""
-    info = client.get_collection(name)
-    marked = (info.config.metadata or {}).get(_MARK_KEY) is True
-    if info.points_count and not marked:
-        raise InputError(
-            f"there is a collection {name!r}, which was not made by a rebuild, and the rebuilt one "
-            "would be written there. Move it away with export and import first"
-        )
-
-
-def _passages(store: PassageStore) -> Iterator[Passage]:
-    offset: str | int | None = None
-    while True:
-        page, offset = store.connection.run(
-            store.scroll(condition=None, limit=_PAGE, offset=offset)
-        )
-        yield from (passage for passage, _ in page)
-        if offset is None:
-            return
-
-
-def _stale(new: PassageStore, old: PassageStore) -> Steps[list[str]]:
-    """Ids that an earlier run took over and that the old collection has lost since."""
-    stale: list[str] = []
-    offset: str | int | None = None
-    while True:
-        page, offset = yield from new.scroll(condition=None, limit=_PAGE, offset=offset)
-        ids = [passage.id for passage, _ in page]
-        known = yield from old.fingerprints(ids)
-        stale.extend(i for i in ids if i not in known)
-        if offset is None:
-            return stale

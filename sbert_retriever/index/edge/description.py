@@ -1,0 +1,71 @@
+"""What the engine does not keep of a collection: `collection.json`, beside the shard."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sbert_retriever.errors import StoreError
+
+DESCRIPTION_FILE = "collection.json"
+
+
+@dataclass
+class Description:
+    """What `collection.json` holds."""
+
+    vectors: dict[str, Any]
+    sparse_vectors: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    payload_schema: dict[str, str] = field(default_factory=dict)
+
+
+def dumped(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of vectors as plain JSON."""
+    return {
+        name: value.model_dump(mode="json", exclude_none=True) for name, value in parameters.items()
+    }
+
+
+def read_description(place: Path) -> Description:
+    """The description of the collection in a folder.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    file = place / DESCRIPTION_FILE
+    try:
+        return Description(**json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{file} is damaged ({error}): restore it") from error
+
+
+def write_description(place: Path, description: Description) -> None:
+    """Write whole or not at all."""
+    write_json(place / DESCRIPTION_FILE, asdict(description))
+
+
+def write_json(target: Path, value: Mapping[str, Any]) -> None:
+    """Write whole or not at all: a new file, synced, takes the old one's name."""
+    draft = target.with_suffix(".new")
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system can."""
+    if os.name != "posix":
+        return
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
