@@ -253,7 +253,7 @@ def print_more(folder: str) -> None:
 Ask more:
   {program} query {folder} "median of a list of numbers" -k 3
   {program} query {folder} "what does nonlocal mean?" --filter kind=topic
-  {program} query {folder} "how do I stop a generator early?" --budget-ms 500
+  {program} query {folder} "what does finally do with a return in it?" --budget-ms 1000
   {program} query {folder} --help""")
 
 

@@ -195,7 +195,8 @@ def _say_price(answers: list[SearchResult]) -> None:
     rescored = sum(answer.rescored for answer in answers)
     stages = ("encode", "search", "rerank")
     times = ", ".join(f"{stage} {answers[0].timings_ms[stage]:.0f} ms" for stage in stages)
-    say(f"rescored {rescored} of {candidates} candidates: {times}")
+    of = f" of {len(answers)} questions" if len(answers) > 1 else ""
+    say(f"rescored {rescored} of {candidates} candidates{of}: {times}")
     kept = {hit.fallback: None for answer in answers for hit in answer.hits if hit.fallback}
     for reason in kept:
         say(f"{reason}: the first stage's order is kept")

@@ -144,9 +144,9 @@ class PassageStore:
         """
         if encoder.identity != self._sparse_identity:
             raise ContractError(
-                f"sparse= is {encoder.identity}, and collection {self.collection_name!r} has "
-                f"{self._sparse_identity or 'no sparse vectors'}: open it without sparse=, or "
-                "index its texts into a new one"
+                f"words were asked for from {_described(encoder.identity)}, and collection "
+                f"{self.collection_name!r} has {_described(self._sparse_identity)}: open it as it "
+                "is, or index its texts into a new one"
             )
         self._sparse = encoder
 
@@ -626,6 +626,14 @@ def _sparse_params(contract: Contract) -> dict[str, models.SparseVectorParams]:
         return {}
     modifier = models.Modifier.IDF if contract.sparse.idf else models.Modifier.NONE
     return {SPARSE_NAME: models.SparseVectorParams(modifier=modifier)}
+
+
+def _described(identity: SparseIdentity | None) -> str:
+    """Sparse vectors in words."""
+    if identity is None:
+        return "none"
+    settings = ", ".join(f"{name}={value}" for name, value in identity.settings.items())
+    return f"{identity.name} ({settings})" if settings else identity.name
 
 
 def source_is(source: str) -> models.Filter:

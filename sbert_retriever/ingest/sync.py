@@ -29,9 +29,12 @@ from sbert_retriever.index.vectors import check_vectors, faulty_rows
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 # A window is what one round compares, encodes and writes: long enough for batches of like length,
-# short enough that a kill costs seconds.
+# short enough that a kill costs seconds, on a slow machine too.
 WINDOW_PASSAGES = 1024
 WINDOW_CHARACTERS = 400_000
+_FIRST_WINDOW = 256
+_LEAST_WINDOW = 64
+_SECONDS = (4.0, 10.0)
 _REMEMBERED_TEXTS = 4096
 
 
@@ -156,10 +159,12 @@ class Sync:
 
     def _windows(self, draws: Iterator[Passage]) -> Steps[bool]:
         """Bring in one window after the other; whether there was anything to bring in."""
-        written = False
-        while window := (yield work(take_window, draws)):
+        written, size = False, min(_FIRST_WINDOW, WINDOW_PASSAGES)
+        while window := (yield work(take_window, draws, size)):
+            started = monotonic()
             drafts = self._drafts(window)
             yield from self._bring(drafts)
+            size = next_size(size, monotonic() - started)
             written = written or bool(drafts)
             if self._on_progress is not None:
                 self._on_progress(self._tally.report(dry_run=self._dry_run))
@@ -304,16 +309,29 @@ class Sync:
             self._tally.add("deleted", len(gone))
 
 
-def take_window(draws: Iterator[Any]) -> list[Any]:
-    """The next passages, bounded by count and by characters; [] at the end."""
+def take_window(draws: Iterator[Any], size: int) -> list[Any]:
+    """The next passages, `size` at most and as many characters as go with it; [] at the end."""
     window: list[Any] = []
     characters = 0
     for item in draws:
         window.append(item)
         characters += len(getattr(item, "text", ""))
-        if len(window) >= WINDOW_PASSAGES or characters >= WINDOW_CHARACTERS:
+        if len(window) >= size or characters >= WINDOW_CHARACTERS * size // WINDOW_PASSAGES:
             break
     return window
+
+
+def next_size(size: int, seconds: float) -> int:
+    """How many passages the next window has, when one of `size` took so long.
+
+    Examples:
+        >>> next_size(256, 1.0), next_size(256, 5.0), next_size(256, 20.0), next_size(1024, 1.0)
+        (512, 256, 128, 1024)
+    """
+    fast, slow = _SECONDS
+    if seconds < fast:
+        return min(2 * size, WINDOW_PASSAGES)
+    return max(size // 2, min(_LEAST_WINDOW, size)) if seconds > slow else size
 
 
 def as_passages(passages: Iterable[Passage]) -> Iterator[Passage]:

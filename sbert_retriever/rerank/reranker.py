@@ -202,7 +202,8 @@ class Reranker:
         """Read the scorer's weights and measure its speed, so that no query has to wait for it."""
         measure(self.scorer, self.cost, self._clock)
 
-    def _warm_up_once(self) -> None:
+    def warm_up_once(self) -> None:
+        """`warm_up`, unless that was done already."""
         with self._warming:
             if not self.cost.ready:
                 self.warm_up()
@@ -265,7 +266,7 @@ class Reranker:
             judged = 0 if options.min_score is not None else options.k
             return RerankResult(hits=given[:judged], candidates=0, rescored=0, ended="all")
         if options.budget_ms is not None and not self.cost.ready:
-            failed = yield work(_attempted, self._warm_up_once)
+            failed = yield work(_attempted, self.warm_up_once)
             if isinstance(failed, _Failed):
                 reason = self._reason(failed)
                 return first_stage_order(given, head, options, reason, "failed")
@@ -295,7 +296,7 @@ class Reranker:
             seen = [head[position] for position in pace.turns[: len(scores)]]
             settled.see(self._ordering(asked).order(seen, scores))
         if not len(scores):
-            reason = f"budget_ms={asked.budget_ms:g} is too short: {pace.least()}"
+            reason = f"{asked.budget_ms or 0:.0f} ms for the rerank are too short: {pace.least()}"
             return first_stage_order(hits, head, asked, reason, "no time")
         ended = _ended(len(scores), len(worth), len(head), settled=settled.yet)
         return self._finished(hits, head, SecondStage.of(pace.turns, scores, ready), asked, ended)

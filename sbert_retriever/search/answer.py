@@ -54,7 +54,7 @@ def searched(
     reranker = None
     if profile.reranks:
         reranker = yield work(second.reranker, profile)
-    ready = partial(_ready, store, encoder, reranker, mode=mode, late=bool(profile.late))
+    ready = partial(_ready, store, encoder, reranker, mode=mode, profile=profile)
     loaded = yield work(ready)
     started = perf_counter()
     vectors, terms = yield from _encoded(store, encoder, queries, mode)
@@ -125,10 +125,13 @@ def _ready(
     reranker: Reranker | None,
     *,
     mode: SearchMode,
-    late: bool,
+    profile: Profile,
 ) -> Encoder | None:
-    """The encoder, where it takes part; the weights of all that do are read."""
-    loaded = encoder.get() if mode != "sparse" or late else None
+    """The encoder, where it takes part; the weights of all that do are read.
+
+    Where time is to be kept, the scorer's speed is measured, too, once.
+    """
+    loaded = encoder.get() if mode != "sparse" or profile.late else None
     _warm_up(loaded)
     if mode != "dense":
         _warm_up(store.sparse_encoder())
@@ -136,6 +139,8 @@ def _ready(
         # What fails here fails again when pairs are scored, and is answered there.
         with suppress(Exception):
             _warm_up(reranker.scorer)
+            if profile.budget_ms is not None:
+                reranker.warm_up_once()
     return loaded
 
 

@@ -24,6 +24,7 @@ from sbert_retriever.search.hybrid import SCORE_KINDS, fused
 from sbert_retriever.search.request import Search
 from sbert_retriever.types import Fusion, Hit, SparseVector
 
+_HINT = " (where a passage comes from is the field '_sbert.source')"
 _Found: TypeAlias = Steps[list[list[Hit]]]
 
 
@@ -220,7 +221,7 @@ def warn_of_unknown_fields(store: PassageStore, condition: models.Filter) -> Ste
         names = ", ".join(repr(f.removeprefix(f"{store.layout.metadata_key}.")) for f in unknown)
         warnings.warn(
             f"no passage has the metadata field {names}: the filter can match nothing. Check the "
-            "spelling",
+            f"spelling{_HINT if 'source' in names else ''}",
             UnknownFieldWarning,
             stacklevel=2,
         )

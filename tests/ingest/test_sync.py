@@ -323,3 +323,22 @@ def test_the_same_folder_indexed_by_two_retrievers_of_one_process(tmp_path):
     ):
         first.index(passages(3))
         assert second.count() == 3
+
+
+def test_on_a_slow_machine_windows_shrink_so_that_a_kill_costs_seconds(tmp_path, monkeypatch):
+    """Whoever stops a run every half minute still gets on: little is encoded and not yet written."""
+    now = [0.0]
+
+    class Slow(HashEncoder):
+        def encode_passages(self, texts):
+            now[0] += 0.1 * len(texts)
+            return super().encode_passages(texts)
+
+    monkeypatch.setattr(sync, "monotonic", lambda: now[0])
+    seen = []
+    with Retriever.open(tmp_path, model=Slow()) as retriever:
+        passages = (Passage(str(n), f"text {n}") for n in range(1000))
+        retriever.index(passages, on_progress=lambda report: seen.append(report.added))
+    sizes = [after - before for before, after in zip([0, *seen], seen, strict=False)]
+    # 256 texts take 25.6 s, 128 take 12.8, and 64, the least, 6.4.
+    assert sizes[:4] == [256, 128, 64, 64]

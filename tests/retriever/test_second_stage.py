@@ -155,7 +155,7 @@ def test_a_failing_scorer_leaves_the_first_stages_order_and_says_so(plain):
 def test_no_time_keeps_the_first_stages_order_with_the_reason(turned):
     hits = turned.search(QUESTION, 2, budget_ms=0)
     assert ids(hits) == ["p0", "p1"]
-    assert all("budget_ms=0 is too short" in hit.fallback for hit in hits)
+    assert all("0 ms for the rerank are too short" in hit.fallback for hit in hits)
     assert all(hit.cut_short and not hit.reranked for hit in hits)
 
 

@@ -72,7 +72,7 @@ def test_a_collection_with_learnt_terms_opens_again(folder: Path, tmp_path: Path
     assert [(h.id, pytest.approx(h.score, abs=1e-5)) for h in expected] == [
         (h.id, h.score) for h in again
     ]
-    with pytest.raises(ContractError, match="open it without sparse="):
+    with pytest.raises(ContractError, match="open it as it is, or index"):
         opened(sparse="bm25")
 
 
