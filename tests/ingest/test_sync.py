@@ -326,7 +326,7 @@ def test_the_same_folder_indexed_by_two_retrievers_of_one_process(tmp_path):
 
 
 def test_on_a_slow_machine_windows_shrink_so_that_a_kill_costs_seconds(tmp_path, monkeypatch):
-    """Whoever stops a run every half minute still gets on: little is encoded and not yet written."""
+    """Whoever stops a run every half minute still gets on: little was encoded in vain."""
     now = [0.0]
 
     class Slow(HashEncoder):
