@@ -47,7 +47,7 @@ def aliases_at(connection: Connection) -> dict[str, str]:
 
     if connection.embedded:
         return {}
-    return {a.alias_name: a.collection_name for a in connection.run(steps()).aliases}
+    return {a.alias_name: a.collection_name for a in connection.run_first(steps()).aliases}
 
 
 def is_there(connection: Connection, collection_name: str) -> bool:

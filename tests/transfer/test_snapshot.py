@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import threading
 import zlib
@@ -174,6 +175,19 @@ def test_a_collection_that_is_there_is_not_replaced_without_being_told(corpus, f
         assert retriever.count() == 331
     restore(file, folder, replace=True)
     assert len([p for p in folder.iterdir() if p.is_dir()]) == 1
+
+
+def test_what_a_kill_between_moving_in_and_pointing_left_is_written_over(corpus, folder, file):
+    """A folder that no name points to yet, as a replacing restore that was killed leaves it."""
+    shutil.copytree(folder / "default", folder / "default+1")
+    with corpus.open(folder, model=HashEncoder()) as retriever:
+        retriever.delete(["p1"])
+    with corpus.open(folder) as retriever:
+        assert retriever.count() == 330
+    restore(file, folder, replace=True)
+    with corpus.open(folder) as retriever:
+        assert retriever.count() == 331
+    assert [p.name for p in folder.iterdir() if p.is_dir()] == ["default+1"]
 
 
 def test_a_killed_restore_leaves_nothing_that_counts(corpus, file, tmp_path, run_killed):
