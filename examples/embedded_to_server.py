@@ -12,9 +12,8 @@ from pathlib import Path
 
 from qdrant_client import QdrantClient
 
-from sbert_retriever import IndexReport, Passage, Retriever
-from sbert_retriever.ingest.exchange import ExportFile, export_passages
-from sbert_retriever.ingest.restore import import_entries
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.transfer import copy_collection
 
 MODEL = "all-MiniLM-L6-v2"
 COLLECTION = "embedded-to-server-example"
@@ -29,15 +28,14 @@ PASSAGES = [
 def main() -> None:
     client = target_client()
     with tempfile.TemporaryDirectory() as folder:
-        export = Path(folder, "export.jsonl")
-        with Retriever.open(Path(folder, "index"), model=MODEL) as embedded:
+        index = Path(folder, "index")
+        with Retriever.open(index, model=MODEL, filterable={"km": "integer"}) as embedded:
             embedded.index(PASSAGES)
             show(embedded)
-            print(f"\n{export_passages(embedded.store, export)} passages exported\n")
-        with Retriever.open(
-            client=client, collection_name=COLLECTION, model=MODEL, filterable={"km": "integer"}
-        ) as there:
-            print(f"imported: {move(export, there)}\n")
+        # Where the server has a URL, `sbert-retriever copy` does the same from a shell.
+        report = copy_collection(index, client, to_collection_name=COLLECTION)
+        print(f"\ncopied: {report}\n")
+        with Retriever.open(client=client, collection_name=COLLECTION, model=MODEL) as there:
             show(there)
     client.delete_collection(COLLECTION)
     client.close()
@@ -50,13 +48,6 @@ def target_client() -> QdrantClient:
         return QdrantClient(url, api_key=os.environ.get("QDRANT_API_KEY"))
     print('QDRANT_URL is not set: QdrantClient(":memory:") takes the place of a server\n')
     return QdrantClient(":memory:")
-
-
-def move(export: Path, there: Retriever) -> IndexReport:
-    """Where the server has a URL, `sbert-retriever import` does the same from a shell."""
-    with export.open(encoding="utf-8") as lines:
-        steps = import_entries(there.store, ExportFile(lines, export.name))
-        return there.store.connection.run(steps)
 
 
 def show(retriever: Retriever) -> None:
