@@ -73,7 +73,8 @@ class Info:
     def __init__(self, contract):
         vectors = {"dense": models.VectorParams(size=64, distance=models.Distance.COSINE)}
         params = models.CollectionParams(vectors=vectors)
-        self.config = type("Config", (), {"params": params, "metadata": contract.to_metadata()})
+        known = {"params": params, "metadata": contract.to_metadata(), "quantization_config": None}
+        self.config = type("Config", (), known)
         self.indexed_vectors_count, self.payload_schema = 0, {}
 
 

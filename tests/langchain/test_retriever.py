@@ -79,7 +79,7 @@ async def test_arguments_changed_after_construction_count(
         ({"top_k": 3}, "top_k"),
         ({"k": 0}, "k"),
         ({"k": "3"}, "k"),
-        ({"search_type": "hybrid"}, "search_type is 'hybrid'"),
+        ({"search_type": "nearest"}, "search_type is 'nearest'"),
         ({"search_type": "similarity_score_threshold"}, "needs a score_threshold"),
         ({"k": 3, "search_kwargs": {"k": 2}}, "k is 3, and in search_kwargs 2"),
     ],

@@ -95,7 +95,8 @@ def test_a_killed_rebuild_leaves_the_old_collection_and_goes_on(corpus, tmp_path
         assert (retriever.count(), retriever.info().dim) == (1651, 64)
         retriever.delete(["p0"])
     report = rebuild(tmp_path / "a", model=NEW)
-    assert report.unchanged >= 1000
+    # What the first window had written.
+    assert report.unchanged >= 255
     assert report.added + report.unchanged == 1650
     with corpus.open(tmp_path / "a") as retriever:
         assert (retriever.count(), retriever.info().dim) == (1650, 128)
