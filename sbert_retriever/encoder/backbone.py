@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sbert_retriever.encoder.bert import BertBackbone, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
 from sbert_retriever.errors import ModelFormatError
 
@@ -55,20 +56,8 @@ class AutoBackbone:
                 f"{checkpoint.transformer} is an encoder-decoder model, expected an encoder alone "
                 "(BERT, RoBERTa, MPNet and the like)"
             )
-        try:
-            model, found = AutoModel.from_pretrained(
-                checkpoint.transformer,
-                dtype=dtype,
-                trust_remote_code=False,
-                local_files_only=True,
-                output_loading_info=True,
-            )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise ModelFormatError(
-                f"transformers cannot load {checkpoint.transformer}: {reason}"
-            ) from error
-        _check_complete(found["missing_keys"], checkpoint)
+        model, missing = read_pretrained(AutoModel, checkpoint.transformer, dtype)
+        _check_complete(missing, checkpoint)
         self._model = model.to(device).eval()
 
     def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from sbert_retriever.encoder.batching import TokenBatch, TokenIds
 from sbert_retriever.encoder.bert import BertBackbone, TensorReader, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
 from sbert_retriever.errors import ModelFormatError
 
@@ -175,21 +176,11 @@ def _load(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
     from transformers import AutoModelForSequenceClassification
 
     folder = checkpoint.transformer
-    try:
-        model, report = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            dtype=dtype,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ModelFormatError(f"transformers cannot load {folder}: {reason}") from error
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
+    model, missing = read_pretrained(AutoModelForSequenceClassification, folder, dtype)
+    if missing:
+        named = ", ".join(missing[:3])
         raise ModelFormatError(
-            f"the weights in {folder} hold no {missing}, which a sequence classifier has: train "
+            f"the weights in {folder} hold no {named}, which a sequence classifier has: train "
             "it as a cross-encoder first"
         )
     return model

@@ -19,6 +19,7 @@ from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.batching import TokenBatch, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.tokenizer import load_tokenizer
@@ -167,18 +168,8 @@ def _read(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
     from transformers import AutoModelForMaskedLM
 
     folder = checkpoint.transformer
-    try:
-        model, report = AutoModelForMaskedLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ModelFormatError(f"transformers cannot load {folder}: {reason}") from error
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
-        raise ModelFormatError(f"the weights in {folder} hold no {missing}, which SPLADE needs")
+    model, missing = read_pretrained(AutoModelForMaskedLM, folder, dtype)
+    if missing:
+        named = ", ".join(missing[:3])
+        raise ModelFormatError(f"the weights in {folder} hold no {named}, which SPLADE needs")
     return model
