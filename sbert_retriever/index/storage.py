@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.errors import InputError
+from sbert_retriever.types.checks import whole
 
 Quantization: TypeAlias = Literal["int8", "product", "binary", "turbo"]
 Datatype: TypeAlias = Literal["float32", "float16"]
@@ -55,13 +56,8 @@ class Storage:
         if self.datatype is not None:
             _known("datatype", self.datatype, get_args(Datatype))
         for name in _WHOLE:
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InputTypeError(f"Storage.{name} is {value!r}, expected a whole number")
-            if value < 1:
-                raise InputError(f"Storage.{name} is {value}, expected 1 or more")
+            if (value := getattr(self, name)) is not None:
+                whole(f"Storage.{name}", value, least=1)
 
     def vector_params(self, *, size: int, distance: models.Distance) -> models.VectorParams:
         """The parameters of the dense vector."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.types import Hit, Profile, RerankMode
+from sbert_retriever.types.checks import whole
 
 Ended: TypeAlias = Literal["all", "budget", "early stop", "no time", "failed"]
 
@@ -40,8 +41,8 @@ class EarlyStop:
         if self.margin is not None:
             _number("margin", self.margin, least=0)
         if self.stable_batches is not None:
-            _whole("stable_batches", self.stable_batches, least=1)
-        _whole("batch", self.batch, least=1)
+            whole("stable_batches", self.stable_batches, least=1)
+        whole("batch", self.batch, least=1)
         if self.margin is None and self.stable_batches is None:
             raise InputError("EarlyStop has neither margin nor stable_batches: give one of them")
 
@@ -67,7 +68,7 @@ class RerankOptions:
     def __post_init__(self) -> None:
         for name, least in (("k", 0), ("candidates", 0), ("pair_length", _SHORTEST_PAIR)):
             if (value := getattr(self, name)) is not None:
-                _whole(name, value, least=least)
+                whole(name, value, least=least)
         if self.budget_ms is not None:
             _number("budget_ms", self.budget_ms, least=0)
         if self.min_score is not None:
@@ -167,13 +168,6 @@ def _listed(name: str, value: object) -> Sequence[object]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise InputTypeError(f"{name} is {type(value).__name__}, expected a list")
     return value
-
-
-def _whole(name: str, value: object, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{name} is {value!r}, expected a whole number")
-    if value < least:
-        raise InputError(f"{name} is {value}, expected {least} or more")
 
 
 def _number(name: str, value: object, *, least: float = -math.inf) -> None:

@@ -12,7 +12,7 @@ from qdrant_client import models
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.ingest.expand import Expand
-from sbert_retriever.types import Fusion, Profile, RerankMode, SearchMode
+from sbert_retriever.types import Fusion, Profile, RerankMode, SearchMode, checks
 
 FilterSpec = Mapping[str, Any] | models.Filter
 
@@ -180,13 +180,10 @@ def whole(name: str, value: object, *, least: int) -> int:
         InputTypeError: It is no whole number.
         InputError: It is too small or too large.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{name} is {value!r}, expected a whole number")
-    if value < least:
-        raise InputError(f"{name} is {value}, expected {least} or more")
-    if value > _LARGEST:
+    number = checks.whole(name, value, least=least)
+    if number > _LARGEST:
         raise InputError(f"{name} is more than any collection holds: give {_LARGEST} at most")
-    return int(value)
+    return number
 
 
 def _number(name: str, value: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 
 from sbert_retriever.errors import InputError, InputTypeError
 
@@ -11,6 +12,20 @@ def expect(value: object, kind: type, name: str) -> None:
     """Refuse a value of another type, by name."""
     if not isinstance(value, kind):
         raise InputTypeError(f"{name} is {type(value).__name__}, expected {kind.__name__}")
+
+
+def whole(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least `least`; numpy's count too.
+
+    Raises:
+        InputTypeError: It is no whole number.
+        InputError: It is too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputTypeError(f"{name} is {value!r}, expected a whole number")
+    if value < least:
+        raise InputError(f"{name} is {value}, expected {least} or more")
+    return int(value)
 
 
 def in_range(
