@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from langchain_sbert._convert import RANK_KIND, hits_of_documents, with_scores
 from sbert_retriever.rerank import Reranker, RerankOptions
-from sbert_retriever.search.second_stage import DEFAULT_RERANKER, as_reranker
-from sbert_retriever.types import Hit
+from sbert_retriever.search.second_stage import as_reranker
+from sbert_retriever.types import DEFAULT_RERANKER, Hit
 
 if TYPE_CHECKING:
     from sbert_retriever.encoder.cross_encoder import CrossEncoder

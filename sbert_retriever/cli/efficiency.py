@@ -10,6 +10,7 @@ import typer
 from sbert_retriever.cli import options
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.errors import InputError
+from sbert_retriever.types import DEFAULT_RERANKER
 
 
 def paper_efficiency(
@@ -32,7 +33,7 @@ def paper_efficiency(
     ] = "all-MiniLM-L6-v2",
     reranker: Annotated[
         str, typer.Option("--reranker", metavar="MODEL", help="The cross-encoder.")
-    ] = "ms-marco-MiniLM-L12-v2",
+    ] = DEFAULT_RERANKER,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     json: options.Json = False,

@@ -13,12 +13,11 @@ from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.cli.passages import INDENT, body, place
 from sbert_retriever.errors import InputError
+from sbert_retriever.types import DEFAULT_RERANKER
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
     from sbert_retriever.types import Hit, SearchResult
-
-_DEFAULT_RERANKER = "ms-marco-MiniLM-L12-v2"
 
 
 def query(
@@ -53,7 +52,7 @@ def query(
             "--reranker",
             metavar="MODEL",
             help=f"Which one; without it, the one of the collection's profile, or "
-            f"{_DEFAULT_RERANKER}.",
+            f"{DEFAULT_RERANKER}.",
             show_default=False,
         ),
     ] = None,
@@ -183,7 +182,7 @@ def _with_reranker(
 
     if name is None and (wanted or (profile is not None and Profile.named(profile).reranks)):
         saved = retriever.profile
-        name = (saved.reranker if saved is not None else None) or _DEFAULT_RERANKER
+        name = (saved.reranker if saved is not None else None) or DEFAULT_RERANKER
     return retriever if name is None else retriever.with_reranker(name)
 
 

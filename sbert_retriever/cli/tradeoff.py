@@ -16,6 +16,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.errors import InputError
+from sbert_retriever.types import DEFAULT_RERANKER
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
@@ -58,7 +59,7 @@ def tradeoff(
         typer.Option(
             "--reranker", metavar="MODEL", help='The cross-encoder; "none" leaves it out.'
         ),
-    ] = "ms-marco-MiniLM-L12-v2",
+    ] = DEFAULT_RERANKER,
     depths: Annotated[
         str,
         typer.Option("--depths", metavar="N,N", help="How many candidates it scores."),

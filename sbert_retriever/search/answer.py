@@ -68,7 +68,9 @@ def searched(
         options = _options(asked, profile, (ended - started) * 1e3 / len(queries))
         answers = yield from _reranked(reranker, queries, found, options)
     reranked = perf_counter() if reranker is not None else ended
-    chosen = [in_groups(answer.hits, asked) for answer in answers]
+    chosen = [answer.hits for answer in answers]
+    if _staged(profile):
+        chosen = [in_groups(hits, asked) for hits in chosen]
     if asked.group_by is None:
         chosen = [hits[: asked.k] for hits in chosen]
     texts = yield from grown(store, chosen, asked)
@@ -154,10 +156,15 @@ def _untouched(hits: list[Hit]) -> RerankResult:
     return RerankResult(hits=hits, candidates=0, rescored=0, ended="all")
 
 
+def _staged(profile: Profile) -> bool:
+    """Whether another stage follows the first."""
+    return profile.reranks or profile.late > 0
+
+
 def _first(asked: Query, profile: Profile) -> Query:
     """What the first stage is asked for; where others follow, groups are made at the end."""
     own = replace(asked, exact=profile.exact, ef=profile.ef)
-    if not (profile.reranks or profile.late):
+    if not _staged(profile):
         return own
     k = max(asked.fetched, profile.candidates)
     return replace(own, k=k, group_by=None, diversity=None)

@@ -12,12 +12,11 @@ from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.search.request import Query
-from sbert_retriever.types import Profile, Scorer
+from sbert_retriever.types import DEFAULT_RERANKER, Profile, Scorer
 
 RerankerSpec: TypeAlias = str | PathLike[str] | Scorer | Reranker
 """A name or a folder of a cross-encoder, a scorer, or a reranker."""
 
-DEFAULT_RERANKER = "ms-marco-MiniLM-L12-v2"
 _DEFAULT_PROFILE = "balanced"
 _LEAST_CANDIDATES_OF_A_BUDGET = 100
 

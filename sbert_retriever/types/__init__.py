@@ -26,13 +26,14 @@ from sbert_retriever.types.kinds import (
     SearchMode,
 )
 from sbert_retriever.types.passages import Hit, Passage, SearchResult
-from sbert_retriever.types.profile import Fusion, Profile
+from sbert_retriever.types.profile import DEFAULT_RERANKER, Fusion, Profile
 from sbert_retriever.types.reports import Failure, IndexReport, RetrieverInfo
 
 if TYPE_CHECKING:
     from sbert_retriever.types.encoders import Vectors as Vectors
 
 __all__ = [
+    "DEFAULT_RERANKER",
     "Encoder",
     "Failure",
     "Fusion",

@@ -13,6 +13,9 @@ from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.types.checks import expect, in_range
 from sbert_retriever.types.kinds import FusionMethod, RerankMode, SearchMode
 
+DEFAULT_RERANKER = "ms-marco-MiniLM-L12-v2"
+"""The cross-encoder where one is wanted and none is named."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fusion:
