@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, get_args
 
@@ -22,7 +21,7 @@ from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
 from sbert_retriever.index.steps import RetryPolicy, Steps
-from sbert_retriever.index.storage import Quantization, Storage
+from sbert_retriever.index.storage import Quantization, Storage, joined
 from sbert_retriever.index.store import CollectionFacts, PassageStore, source_is
 from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
@@ -169,7 +168,7 @@ class Retriever(Closing):
                 store,
                 encoder,
                 sparse=words,
-                storage=_storage(storage, quantization),
+                storage=joined(storage, quantization),
                 filterable=filterable or {},
                 create=create,
             )
@@ -668,23 +667,6 @@ class Retriever(Closing):
             filterable=facts.filterable,
             sparse=_name(facts.contract),
         )
-
-
-def _storage(
-    storage: Storage | None, quantization: Quantization | models.QuantizationConfig | None
-) -> Storage:
-    """Both as one.
-
-    Raises:
-        InputError: Both say how vectors are quantised.
-    """
-    if storage is None:
-        return Storage(quantization=quantization)
-    if not isinstance(storage, Storage):
-        raise InputTypeError(f"storage is {type(storage).__name__}, expected a Storage")
-    if quantization is not None and storage.quantization is not None:
-        raise InputError("quantization= and storage= both say how to quantise: give one of them")
-    return storage if quantization is None else replace(storage, quantization=quantization)
 
 
 def _name(contract: Contract | None) -> str | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.types.checks import whole
 
 Quantization: TypeAlias = Literal["int8", "product", "binary", "turbo"]
@@ -92,6 +92,24 @@ class Storage:
             "write_consistency": "write_consistency_factor",
         }
         return {names[name]: value for name, value in said.items()}
+
+
+def joined(
+    storage: Storage | None, quantization: Quantization | models.QuantizationConfig | None
+) -> Storage:
+    """Both ways to say how vectors are quantised, as one.
+
+    Raises:
+        InputError: Both say it.
+        InputTypeError: The storage is no `Storage`.
+    """
+    if storage is None:
+        return Storage(quantization=quantization)
+    if not isinstance(storage, Storage):
+        raise InputTypeError(f"storage is {type(storage).__name__}, expected a Storage")
+    if quantization is not None and storage.quantization is not None:
+        raise InputError("quantization= and storage= both say how to quantise: give one of them")
+    return storage if quantization is None else replace(storage, quantization=quantization)
 
 
 def is_quantized(params: models.VectorParams, config: models.CollectionConfig) -> bool:

@@ -104,11 +104,11 @@ class SecondStage:
             )
         return profile
 
-    def reranker(self, profile: Profile) -> Reranker:
+    def reranker(self, profile: Profile) -> Reranker | None:
         """The one that was given, else the one that a profile names, loaded once."""
-        if self._given is not None:
+        name = profile.reranker
+        if self._given is not None or name is None:
             return self._given
-        name = profile.reranker or DEFAULT_RERANKER
         with self._guard:
             if name not in self._named:
                 self._named[name] = as_reranker(name, device=self._device, dtype=self._dtype)

@@ -39,12 +39,14 @@ class TestHybridStore(TestVectorStore):
             yield store
 
 
+@pytest.mark.full
 class TestQuantisedStore(TestHybridStore):
     """The same over small copies of the vectors."""
 
     settings: ClassVar[dict[str, Any]] = {"quantization": "int8"}
 
 
+@pytest.mark.full
 class TestHalfPrecisionStore(TestHybridStore):
     """The same over vectors of half precision."""
 
