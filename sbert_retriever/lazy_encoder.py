@@ -6,9 +6,10 @@ import threading
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from sbert_retriever.errors import InputTypeError, ModelError
+from sbert_retriever.errors import InputError, InputTypeError, ModelError
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.ingest.sync import Encoded
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 
 if TYPE_CHECKING:
@@ -22,17 +23,30 @@ class LazyEncoder:
         model: A name, a folder, an `Encoder`; None is the contract's own model.
         device: For a name or a folder.
         dtype: For a name or a folder.
+        truncate_dim: For a name or a folder: how many numbers of a vector are kept.
 
     Raises:
+        InputError: There is nothing to cut.
         InputTypeError: The model is nothing of these.
     """
 
     def __init__(
-        self, model: str | PathLike[str] | Encoder | None, *, device: str, dtype: str
+        self,
+        model: str | PathLike[str] | Encoder | None,
+        *,
+        device: str,
+        dtype: str,
+        truncate_dim: int | None = None,
     ) -> None:
         self._name = fspath(model) if isinstance(model, str | PathLike) else None
         self._device = device
         self._dtype = dtype
+        self._truncate_dim = truncate_dim
+        if truncate_dim is not None and self._name is None:
+            raise InputError(
+                "truncate_dim goes with a model's name: a collection that is there has its width, "
+                "and BiEncoder.load(..., truncate_dim=) makes an encoder that cuts"
+            )
         self._encoder = None if model is None or self._name is not None else _checked(model)
         self._contract: Contract | None = None
         self._guard = threading.Lock()
@@ -95,11 +109,38 @@ class LazyEncoder:
         cut = encoding.token_counts[encoding.truncated]
         return Encoded(encoding.vectors, len(cut), int(cut.max(initial=0)))
 
+    def encode_passage_tokens(self, texts: list[str]) -> list[Vectors]:
+        """Passages to token vectors, float32 (tokens, width) each.
+
+        Raises:
+            InputError: The encoder gives none.
+        """
+        encoder = self.get()
+        if not isinstance(encoder, TokenEncoder):
+            raise InputError(
+                f"token vectors were asked for, and {type(encoder).__name__} gives none: use a "
+                "BiEncoder, or leave them out"
+            )
+        return encoder.encode_tokens(texts, role="passage")
+
+    def token_width(self) -> int:
+        """Width of its token vectors.
+
+        Raises:
+            InputError: The encoder gives none.
+        """
+        return int(self.encode_passage_tokens(["width"])[0].shape[1])
+
     def _load(self) -> Encoder:
         from sbert_retriever.encoder.bi_encoder import BiEncoder
 
         if self._name is not None:
-            return BiEncoder.load(self._name, device=self._device, dtype=self._dtype)
+            return BiEncoder.load(
+                self._name,
+                device=self._device,
+                dtype=self._dtype,
+                truncate_dim=self._truncate_dim,
+            )
         asked = self._contract.model if self._contract is not None else None
         if asked is None or asked.name is None or asked.pooling is None:
             name = asked.name if asked is not None else None

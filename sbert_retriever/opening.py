@@ -48,6 +48,7 @@ def settle(
         InputError: It has no contract, and the encoder is missing or of another width.
         StoreUnavailableError: No server answered within a few seconds.
     """
+    store.encode_tokens = encoder.encode_passage_tokens
     facts = _first_answer(store)
     if facts is not None:
         _hold_to(store, encoder, facts)
@@ -103,7 +104,8 @@ def _create(
         filterable=dict(filterable),
         sparse=sparse.identity if sparse is not None else None,
     )
-    store.connection.run(store.create(contract, storage))
+    width = encoder.token_width() if storage.tokens else None
+    store.connection.run(store.create(contract, storage, token_width=width))
     if sparse is not None:
         store.bind_sparse(sparse)
     encoder.bind(contract)

@@ -92,6 +92,7 @@ class Retriever(Closing):
         sparse: SparseSpec | None = None,
         quantization: Quantization | models.QuantizationConfig | None = None,
         storage: Storage | None = None,
+        truncate_dim: int | None = None,
         collection_name: str = "default",
         tenant: str | None = None,
         device: str = "auto",
@@ -123,6 +124,8 @@ class Retriever(Closing):
                 searches small copies of its vectors first; the same as
                 `storage=Storage(quantization=...)`.
             storage: How a collection that is created keeps its vectors.
+            truncate_dim: For a model's name: how many numbers of each vector are kept, for models
+                trained so (Matryoshka) and at some loss for others.
             collection_name: Which collection at that location.
             tenant: Whose passages alone this retriever sees, writes and deletes; several tenants
                 share a collection and know nothing of each other. None is the whole collection.
@@ -150,7 +153,7 @@ class Retriever(Closing):
             StoreRequestError: The server refuses the request, for want of a key perhaps.
             StoreUnavailableError: No server answered within a few seconds.
         """
-        encoder = LazyEncoder(model, device=device, dtype=dtype)
+        encoder = LazyEncoder(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
         second = SecondStage(reranker, device=device, dtype=dtype)
         words = None if sparse is None else as_sparse_encoder(sparse, device=device, dtype=dtype)
         connection = connect(
@@ -666,6 +669,8 @@ class Retriever(Closing):
             identity=identity,
             filterable=facts.filterable,
             sparse=_name(facts.contract),
+            quantized=facts.storage.quantization is not None,
+            tokens=facts.storage.tokens,
         )
 
 

@@ -51,6 +51,8 @@ def as_dict(facts: RetrieverInfo) -> dict[str, Any]:
         "model": facts.model,
         **{name: getattr(identity, name, None) for name in _OF_MODEL},
         "sparse": facts.sparse,
+        "quantized": facts.quantized,
+        "tokens": facts.tokens,
         "filterable": dict(facts.filterable),
     }
 

@@ -36,6 +36,8 @@ def index(
     ] = None,
     sparse: options.Sparse = None,
     quantization: options.QuantizationKind = None,
+    tokens: options.Tokens = False,
+    truncate_dim: options.TruncateDim = None,
     collection: options.Collection = "default",
     tenant: options.Tenant = None,
     text_field: Annotated[
@@ -140,6 +142,8 @@ def index(
             model=model,
             sparse=sparse,
             quantization=quantization,
+            tokens=tokens,
+            truncate_dim=truncate_dim,
             tenant=tenant,
             device=device,
             dtype=dtype,
@@ -167,8 +171,10 @@ def _opened(
     note: Any,
     model: str | None,
     sparse: str | None,
+    tokens: bool,
     **settings: Any,
 ) -> Retriever:
+    from sbert_retriever.index.storage import Storage
     from sbert_retriever.retriever import Retriever
 
     there = collection_exists(to, collection, settings["api_key"])
@@ -179,7 +185,12 @@ def _opened(
         if dry_run:
             to = ":memory:"
     retriever = Retriever.open(
-        to, collection_name=collection, model=model, sparse=sparse, **settings
+        to,
+        collection_name=collection,
+        model=model,
+        sparse=sparse,
+        storage=Storage(tokens=tokens),
+        **settings,
     )
     if there and model is None:
         note(f"model {retriever.info().model}, the collection's own")

@@ -32,6 +32,23 @@ QuantizationKind = Annotated[
         show_default=False,
     ),
 ]
+Tokens = Annotated[
+    bool,
+    typer.Option(
+        "--tokens",
+        help="For a new collection: keep the vectors of each passage's tokens too, for late "
+        "interaction. Takes much disk.",
+    ),
+]
+TruncateDim = Annotated[
+    int | None,
+    typer.Option(
+        "--truncate-dim",
+        metavar="N",
+        help="With --model, for a new collection: keep the first N numbers of each vector.",
+        show_default=False,
+    ),
+]
 Tenant = Annotated[
     str | None,
     typer.Option(

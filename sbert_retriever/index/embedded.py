@@ -284,7 +284,9 @@ class EmbeddedClient:
         info = self.get_collection(collection_name)
         unindexed = (info.points_count or 0) - (info.indexed_vectors_count or 0)
         vectors = info.config.params.vectors
-        widths = [v.size for v in vectors.values()] if isinstance(vectors, dict) else []
+        # No graph leads to the vectors of single tokens.
+        parts = vectors.values() if isinstance(vectors, dict) else ()
+        widths = [part.size for part in parts if part.multivector_config is None]
         if unindexed * sum(widths) * _BYTES_PER_COMPONENT < _UNINDEXED_BYTES:
             return False
         self._shard(collection_name).optimize()

@@ -20,6 +20,8 @@ SOURCE_KEY = f"{RESERVED}.source"
 TENANT_KEY = f"{RESERVED}.tenant"
 SPARSE_NAME = "sparse"
 """Of the sparse vector, where a collection has them."""
+TOKENS_NAME = "tokens"
+"""Of the token vectors, where a collection keeps them."""
 _UINT64_DIGITS = 20
 _NAMESPACE = uuid.UUID("6f6a7c9e-2f0e-5d0a-9d43-5b1c0d1f7a11")
 _TENANTS = uuid.UUID("b1d5b5a0-6b0c-5f63-8a55-2f1c7f0a9e27")

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.index.points import TOKENS_NAME
 from sbert_retriever.types.checks import whole
 
 Quantization: TypeAlias = Literal["int8", "product", "binary", "turbo"]
@@ -32,6 +33,9 @@ class Storage:
         on_disk: Whether vectors stay on disk and not in memory.
         m: Links of a vector in the graph.
         ef_construct: Width of the walk when the graph is built.
+        tokens: Whether the vectors of each passage's tokens are kept too, on disk in float16, so
+            that late interaction compares them instead of encoding the candidates anew: width * 2
+            bytes a token, about 200 KB for a passage of 256 tokens of MiniLM.
         shards: Parts of the collection on a cluster.
         replicas: Copies of each part.
         write_consistency: Copies that have to confirm a write.
@@ -46,6 +50,7 @@ class Storage:
     on_disk: bool | None = None
     m: int | None = None
     ef_construct: int | None = None
+    tokens: bool = False
     shards: int | None = None
     replicas: int | None = None
     write_consistency: int | None = None
@@ -58,6 +63,8 @@ class Storage:
         for name in _WHOLE:
             if (value := getattr(self, name)) is not None:
                 whole(f"Storage.{name}", value, least=1)
+        if not isinstance(self.tokens, bool):
+            raise InputTypeError(f"Storage.tokens is {self.tokens!r}, expected True or False")
 
     def vector_params(self, *, size: int, distance: models.Distance) -> models.VectorParams:
         """The parameters of the dense vector."""
@@ -71,6 +78,22 @@ class Storage:
             datatype=models.Datatype(self.datatype) if self.datatype is not None else None,
             quantization_config=_quantization(self.quantization),
             hnsw_config=hnsw,
+        )
+
+    def token_params(self, *, width: int) -> models.VectorParams:
+        """The parameters of the token vectors, which no graph leads to: candidates are compared.
+
+        Args:
+            width: Of a token vector.
+        """
+        comparator = models.MultiVectorComparator.MAX_SIM
+        return models.VectorParams(
+            size=width,
+            distance=models.Distance.DOT,
+            on_disk=True,
+            datatype=models.Datatype.FLOAT16,
+            hnsw_config=models.HnswConfigDiff(m=0),
+            multivector_config=models.MultiVectorConfig(comparator=comparator),
         )
 
     def cluster_params(self, *, server: bool) -> dict[str, Any]:
@@ -112,9 +135,30 @@ def joined(
     return storage if quantization is None else replace(storage, quantization=quantization)
 
 
-def is_quantized(params: models.VectorParams, config: models.CollectionConfig) -> bool:
-    """Whether a collection has small copies of its vectors."""
-    return (params.quantization_config or config.quantization_config) is not None
+def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
+    """How a collection that is there keeps its vectors; copies and parts of a cluster left out.
+
+    Raises:
+        KeyError: It has no vector of that name.
+    """
+    vectors = named_vectors(config)
+    params = vectors[vector_name]
+    graph = params.hnsw_config or models.HnswConfigDiff()
+    half = params.datatype == models.Datatype.FLOAT16
+    return Storage(
+        quantization=params.quantization_config or config.quantization_config,
+        datatype="float16" if half else None,
+        on_disk=params.on_disk,
+        m=graph.m or None,
+        ef_construct=graph.ef_construct or None,
+        tokens=TOKENS_NAME in vectors,
+    )
+
+
+def named_vectors(config: models.CollectionConfig) -> dict[str, models.VectorParams]:
+    """The dense vectors of a collection; "" is the name of Qdrant's unnamed one."""
+    vectors = config.params.vectors
+    return {"": vectors} if isinstance(vectors, models.VectorParams) else dict(vectors or {})
 
 
 def quantized_search(params: models.SearchParams | None) -> models.SearchParams:

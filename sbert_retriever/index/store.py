@@ -7,9 +7,9 @@ so all engines refuse alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from sbert_retriever.index.points import (
     RESERVED,
     SOURCE_KEY,
     SPARSE_NAME,
+    TOKENS_NAME,
     Draft,
     Fingerprint,
     Layout,
@@ -42,7 +43,7 @@ from sbert_retriever.index.points import (
     to_passage,
 )
 from sbert_retriever.index.steps import Call, Steps, call, work
-from sbert_retriever.index.storage import Storage, is_quantized, quantized_search
+from sbert_retriever.index.storage import Storage, named_vectors, quantized_search, storage_of
 from sbert_retriever.index.tenants import checked_tenant, tenant_index, within_tenant
 from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.sparse import encoder_of_identity
@@ -57,8 +58,13 @@ from sbert_retriever.types import (
     SparseVector,
 )
 
+EncodeTokens: TypeAlias = Callable[[list[str]], list[npt.NDArray[np.float32]]]
+
 # As many as `sync` compares at once.
 _PAGE = 1024
+# Passages whose token vectors are held at once: half a megabyte each, ten times that in a request.
+_WITH_TOKENS = 16
+_NO_TOKENS = np.empty((0, 0), dtype=np.float32)
 _DISTANCES: dict[str, models.Distance] = {
     "cosine": models.Distance.COSINE,
     "dot": models.Distance.DOT,
@@ -85,6 +91,8 @@ class CollectionFacts:
         contract: What it was built with; None where another program made it.
         filterable: Payload fields with an index.
         metadata: Of the collection, as it lies there.
+        storage: How it keeps its vectors.
+        token_width: Of its token vectors; None where it keeps none.
     """
 
     count: int
@@ -94,6 +102,8 @@ class CollectionFacts:
     contract: Contract | None
     filterable: Mapping[str, str]
     metadata: Mapping[str, Any]
+    storage: Storage
+    token_width: int | None = None
 
 
 class PassageStore:
@@ -108,6 +118,8 @@ class PassageStore:
     Attributes:
         score_kind: The scale of its scores; known once it was created or its facts were read.
         dim: Width of its vectors; likewise.
+        tokens: Whether it keeps token vectors; likewise.
+        encode_tokens: Gives those of passages, one float32 (tokens, width) a text.
     """
 
     def __init__(
@@ -124,6 +136,8 @@ class PassageStore:
         self.tenant = checked_tenant(tenant, self.layout)
         self.score_kind: ScoreKind = "cosine"
         self.dim = 0
+        self.tokens = False
+        self.encode_tokens: EncodeTokens | None = None
         self._sparse: SparseEncoder | None = None
         self._sparse_identity: SparseIdentity | None = None
         self._quantized = False
@@ -185,8 +199,15 @@ class PassageStore:
         names = {alias.alias_name: alias.collection_name for alias in known.aliases}
         self._pinned = names.get(self.collection_name)
 
-    def create(self, contract: Contract, storage: Storage | None = None) -> Steps[None]:
+    def create(
+        self, contract: Contract, storage: Storage | None = None, *, token_width: int | None = None
+    ) -> Steps[None]:
         """Create the collection with the contract in its metadata.
+
+        Args:
+            contract: What it is built with.
+            storage: How it keeps its vectors.
+            token_width: Of the token vectors, where it keeps them.
 
         Raises:
             InputError: `contract.filterable` names no path or no kind, or `storage` asks for what
@@ -200,13 +221,16 @@ class PassageStore:
         )
         kept = storage or Storage()
         params = kept.vector_params(size=model.dim, distance=_DISTANCES[model.similarity])
+        vectors = {self.layout.vector_name: params}
+        if token_width is not None:
+            vectors[TOKENS_NAME] = kept.token_params(width=token_width)
         more = kept.cluster_params(server=self.connection.engine == "server")
         if sparse := _sparse_params(contract):
             more["sparse_vectors_config"] = sparse
         try:
             yield self.call(
                 "create_collection",
-                vectors_config={self.layout.vector_name: params},
+                vectors_config=vectors,
                 metadata=contract.to_metadata(),
                 **more,
             )
@@ -222,13 +246,16 @@ class PassageStore:
         self.score_kind, self.dim = model.similarity, model.dim
         self._sparse_identity = contract.sparse
         self._quantized = params.quantization_config is not None
+        self.tokens = token_width is not None
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
         info = yield self.call("get_collection")
-        params = self._vector_params(info.config.params.vectors)
+        params = self._vector_params(info.config)
+        storage = storage_of(info.config, vector_name=self.layout.vector_name)
         self.score_kind, self.dim = _SIMILARITIES[params.distance], params.size
-        self._quantized = is_quantized(params, info.config)
+        self._quantized = storage.quantization is not None
+        self.tokens = storage.tokens
         count = yield self.call("count", count_filter=self.within(None), exact=True)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
@@ -241,6 +268,8 @@ class PassageStore:
             contract=contract,
             filterable={k: str(v.data_type) for k, v in (info.payload_schema or {}).items()},
             metadata=info.config.metadata or {},
+            storage=storage,
+            token_width=_token_width(info.config),
         )
 
     def index_tenants(self) -> Steps[None]:
@@ -264,6 +293,7 @@ class PassageStore:
         bound.score_kind, bound.dim = self.score_kind, self.dim
         bound._sparse, bound._sparse_identity = self._sparse, self._sparse_identity
         bound._quantized, bound._pinned = self._quantized, self._pinned
+        bound.tokens, bound.encode_tokens = self.tokens, self.encode_tokens
         return bound
 
     def save_profile(self, profile: Profile) -> Steps[None]:
@@ -347,6 +377,25 @@ class PassageStore:
             return None
         return quantized_search(params) if self._quantized else params
 
+    def token_scores(
+        self, rows: npt.NDArray[np.float32], ids: Sequence[str]
+    ) -> Steps[dict[str, float]]:
+        """How passages compare with a query's token vectors (tokens, width), by MaxSim.
+
+        Ids without token vectors are left out.
+        """
+        points = {str(self.point_id(i)): i for i in ids}
+        chosen = models.HasIdCondition(has_id=list(map(self.point_id, ids)))
+        found = yield self.call(
+            "query_points",
+            query=rows.tolist(),
+            using=TOKENS_NAME,
+            query_filter=models.Filter(must=[chosen]),
+            limit=max(len(ids), 1),
+            with_payload=False,
+        )
+        return {points[str(point.id)]: float(point.score) for point in found.points}
+
     def records(self, points: Sequence[Any]) -> Steps[list[models.Record]]:
         """Points by the engine's ids, with their payload; missing ones are left out."""
         found: list[models.Record] = []
@@ -393,7 +442,7 @@ class PassageStore:
             limit=limit,
             offset=offset,
             with_payload=True,
-            with_vectors=vectors,
+            with_vectors=self._dense_only() if vectors else False,
         )
         page = [
             (
@@ -443,23 +492,35 @@ class PassageStore:
         Raises:
             StoreUnavailableError: With the ids that are in and those that are not.
         """
+        stored: list[str] = []
+        refused: list[Failure] = []
+        size = _WITH_TOKENS if self.tokens else max(len(drafts), 1)
+        try:
+            for start in range(0, len(drafts), size):
+                part = slice(start, start + size)
+                refused += yield from self._write(drafts[part], vectors[part], stored)
+        except StoreUnavailableError as error:
+            settled = {*stored, *(failure.id for failure in refused)}
+            missing = [draft.id for draft in drafts if draft.id not in settled]
+            raise StoreUnavailableError(str(error), stored=stored, missing=missing) from error
+        return refused
+
+    def _write(
+        self, drafts: Sequence[Draft], vectors: npt.NDArray[np.float32], stored: list[str]
+    ) -> Steps[list[Failure]]:
+        """Write passages whose vectors of all kinds are held at once; adds what went in."""
         sparse = yield from self._sparse_vectors(drafts)
+        tokens = yield from self._token_vectors(drafts)
         sizes = [
-            estimated_bytes(draft, vectors.shape[1], len(terms.indices) if terms else 0)
-            for draft, terms in zip(drafts, sparse, strict=True)
+            estimated_bytes(draft, row.size + token_rows.size, len(terms.indices) if terms else 0)
+            for draft, row, token_rows, terms in zip(drafts, vectors, tokens, sparse, strict=True)
         ]
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
         rows = vectors.tolist()
-        stored: list[str] = []
         for part in request_slices([sizes[n] for n in fits]):
             chosen = fits[part]
-            points = [self._point(drafts[n], rows[n], sparse[n]) for n in chosen]
-            try:
-                yield self.call("upsert", points=points, wait=True)
-            except StoreUnavailableError as error:
-                written = set(stored)
-                missing = [drafts[n].id for n in fits if drafts[n].id not in written]
-                raise StoreUnavailableError(str(error), stored=stored, missing=missing) from error
+            points = [self._point(drafts[n], rows[n], sparse[n], tokens[n]) for n in chosen]
+            yield self.call("upsert", points=points, wait=True)
             stored.extend(drafts[n].id for n in chosen)
         return _too_big(drafts, sizes)
 
@@ -573,12 +634,36 @@ class PassageStore:
     def _sparse_passages(self, texts: list[str]) -> list[SparseVector]:
         return self.sparse_encoder().encode_passages(texts)
 
+    def _token_vectors(self, drafts: Sequence[Draft]) -> Steps[list[npt.NDArray[np.float32]]]:
+        """The token vectors (tokens, width) of each passage; (0, 0) where none are kept.
+
+        Raises:
+            InputError: They are kept, and there is no encoder to make them.
+        """
+        if not self.tokens:
+            return [_NO_TOKENS] * len(drafts)
+        if self.encode_tokens is None:
+            raise InputError(
+                f"collection {self.collection_name!r} keeps token vectors, and no encoder was "
+                "opened with it: open it with a Retriever"
+            )
+        made: list[npt.NDArray[np.float32]] = yield work(
+            self.encode_tokens, [draft.text for draft in drafts]
+        )
+        return made
+
     def _point(
-        self, draft: Draft, row: list[float], sparse: SparseVector | None
+        self,
+        draft: Draft,
+        row: list[float],
+        sparse: SparseVector | None,
+        tokens: npt.NDArray[np.float32],
     ) -> models.PointStruct:
         vector: Any = {self.layout.vector_name: row} if self.layout.vector_name else row
         if sparse is not None:
             vector[SPARSE_NAME] = models.SparseVector(indices=sparse.indices, values=sparse.values)
+        if len(tokens):
+            vector[TOKENS_NAME] = tokens.tolist()
         return models.PointStruct.model_construct(
             id=self.point_id(draft.id), vector=vector, payload=self._payload(draft)
         )
@@ -597,10 +682,14 @@ class PassageStore:
                 "retrieve",
                 ids=[self.point_id(i) for i in part],
                 with_payload=payload,
-                with_vectors=vectors,
+                with_vectors=self._dense_only() if vectors else False,
             )
             found.update({wanted[str(r.id)]: r for r in records})
         return found
+
+    def _dense_only(self) -> bool | list[str]:
+        """Which of a point's vectors are read."""
+        return [self.layout.vector_name] if self.layout.vector_name else True
 
     def _vector_of(self, record: models.Record) -> npt.NDArray[np.float32] | None:
         vector: Any = record.vector
@@ -608,14 +697,13 @@ class PassageStore:
             vector = vector.get(self.layout.vector_name)
         return None if vector is None else np.asarray(vector, dtype=np.float32)
 
-    def _vector_params(self, vectors: Any) -> models.VectorParams:
-        if isinstance(vectors, models.VectorParams):
-            vectors = {"": vectors}
-        params: models.VectorParams | None = (vectors or {}).get(self.layout.vector_name)
+    def _vector_params(self, config: models.CollectionConfig) -> models.VectorParams:
+        vectors = named_vectors(config)
+        params = vectors.get(self.layout.vector_name)
         if params is None:
             raise InputError(
                 f"collection {self.collection_name!r} has no vector {self.layout.vector_name!r} "
-                f"(it has: {', '.join(repr(n) for n in vectors or {}) or 'none'}): name another"
+                f"(it has: {', '.join(map(repr, vectors)) or 'none'}): name another"
             )
         return params
 
@@ -626,6 +714,11 @@ def _sparse_params(contract: Contract) -> dict[str, models.SparseVectorParams]:
         return {}
     modifier = models.Modifier.IDF if contract.sparse.idf else models.Modifier.NONE
     return {SPARSE_NAME: models.SparseVectorParams(modifier=modifier)}
+
+
+def _token_width(config: models.CollectionConfig) -> int | None:
+    params = named_vectors(config).get(TOKENS_NAME)
+    return None if params is None else params.size
 
 
 def _described(identity: SparseIdentity | None) -> str:

@@ -1,4 +1,4 @@
-"""Late interaction as a middle stage: candidates put in order by MaxSim, computed when asked."""
+"""Late interaction as a middle stage: what gives token vectors, and the order that MaxSim makes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from sbert_retriever.encoder.late_interaction import maxsim_scores
 from sbert_retriever.types import Hit, Role
 
 if TYPE_CHECKING:
@@ -21,16 +20,6 @@ class TokenEncoder(Protocol):
 
     def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
         """One float32 (tokens, width) a text, each row of length 1."""
-
-
-def by_maxsim(encoder: TokenEncoder, query: str, hits: Sequence[Hit], *, count: int) -> list[Hit]:
-    """The first `count` hits of a query by MaxSim, then the others; ties keep their order."""
-    head = hits[:count]
-    if not head:
-        return []
-    asked = encoder.encode_tokens([query], role="query")[0]
-    passages = encoder.encode_tokens([hit.text for hit in head], role="passage")
-    return maxsim_order(hits, maxsim_scores(asked, passages).tolist())
 
 
 def maxsim_order(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:

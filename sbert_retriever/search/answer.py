@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError, ModelError
+from sbert_retriever.errors import ModelError
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.rerank import Reranker, RerankOptions, RerankResult
-from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
 from sbert_retriever.search.first_stage import by_both, by_words, grown, in_groups, nearest
+from sbert_retriever.search.late import by_late_interaction
 from sbert_retriever.search.request import Query
 from sbert_retriever.search.second_stage import SecondStage
 from sbert_retriever.sparse.bm25 import share_of_names
@@ -61,7 +61,7 @@ def searched(
     encoded = perf_counter()
     found = yield from _found(store, vectors, terms, condition, queries, asked, profile)
     if profile.late:
-        found = yield from _late(loaded, queries, found, profile.late)
+        found = yield from by_late_interaction(store, loaded, queries, found, count=profile.late)
     ended = perf_counter()
     answers = [_untouched(hits) for hits in found]
     if reranker is not None:
@@ -163,7 +163,13 @@ def _staged(profile: Profile) -> bool:
 
 def _first(asked: Query, profile: Profile) -> Query:
     """What the first stage is asked for; where others follow, groups are made at the end."""
-    own = replace(asked, exact=profile.exact, ef=profile.ef)
+    own = replace(
+        asked,
+        exact=profile.exact,
+        ef=profile.ef,
+        oversampling=profile.oversampling,
+        rescore=profile.rescore,
+    )
     if not _staged(profile):
         return own
     k = max(asked.fetched, profile.candidates)
@@ -177,21 +183,6 @@ def _options(asked: Query, profile: Profile, spent_ms: float) -> RerankOptions:
     depth = profile.candidates if profile.rerank_depth is None else profile.rerank_depth
     left = None if options.budget_ms is None else max(options.budget_ms - spent_ms, 0.0)
     return replace(options, candidates=depth, budget_ms=left)
-
-
-def _late(
-    encoder: Encoder | None, queries: Sequence[str], found: Sequence[list[Hit]], count: int
-) -> Steps[list[list[Hit]]]:
-    """The candidates of each query in the order of late interaction."""
-    if not isinstance(encoder, TokenEncoder):
-        raise InputError(
-            f"late interaction needs token vectors, and {type(encoder).__name__} gives none: use a "
-            "profile with late=0"
-        )
-    ordered = []
-    for query, hits in zip(queries, found, strict=True):
-        ordered.append((yield work(partial(by_maxsim, count=count), encoder, query, hits)))
-    return ordered
 
 
 def _reranked(

@@ -185,7 +185,7 @@ def _said(asked: Query, profile: Profile) -> Profile:
     if asked.rerank_mode is not None:
         changes["rerank_mode"] = asked.rerank_mode
         changes["fuse_weight"] = profile.fuse_weight if asked.rerank_mode == "fuse" else None
-    for name in ("exact", "ef", "mode", "fusion"):
+    for name in ("exact", "ef", "oversampling", "rescore", "mode", "fusion"):
         if (value := getattr(asked, name)) is not None:
             changes[name] = value
     if _says(asked) and changes:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from sbert_retriever.rerank import Reranker
-from sbert_retriever.rerank.late import TokenEncoder, by_maxsim
 from sbert_retriever.retriever import Retriever
+from sbert_retriever.search.late import by_late_interaction
 from sbert_retriever.tradeoff.first_stage import CutVectors, first_stage_alone
 from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.tradeoff.records import Timing
 from sbert_retriever.tradeoff.second_stage import reranked
 from sbert_retriever.tradeoff.timing import Asked, Clock
-from sbert_retriever.types import Scorer
+from sbert_retriever.types import Hit, Scorer
 
 
 class Asking:
@@ -29,11 +29,13 @@ class Asking:
         self._scorer = scorer
         self._reranker = Reranker(scorer, on_failure="raise") if scorer is not None else None
 
-    @property
-    def tokens(self) -> TokenEncoder:
-        """The encoder, which gives token vectors where late interaction is asked for."""
-        encoder: Any = self._encoder
-        return encoder  # type: ignore[no-any-return]  # Means.allow saw to it
+    def late(
+        self, queries: Sequence[str], found: Sequence[list[Hit]], point: OperatingPoint
+    ) -> list[list[Hit]]:
+        """The candidates of each query in the order of late interaction, as a search has it."""
+        store = self._retriever.store
+        steps = by_late_interaction(store, self._encoder, queries, found, count=point.late)
+        return store.connection.run(steps)
 
     def at(self, point: OperatingPoint) -> Asked:
         """All stages of a point."""
@@ -45,7 +47,7 @@ class Asking:
             hits, spent = first.hits, first.timings_ms
             clock = Clock()
             if point.late:
-                hits = by_maxsim(self.tokens, text, hits, count=point.late)
+                hits = self.late([text], [hits], point)[0]
             pairs = 0
             if point.rerank and self._reranker is not None:
                 pairs = reranked(self._reranker, text, hits, point).rescored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,15 +18,32 @@ if TYPE_CHECKING:
 _PAGE = 1000
 Hits = dict[str, list[Hit]]
 """{query id: its candidates, best first}."""
-Key = tuple[int, bool, int | None, SearchMode, Fusion | None]
-"""What the first stage of a point depends on."""
+
+
+class Key(NamedTuple):
+    """What the first stage of a point depends on."""
+
+    candidates: int
+    exact: bool
+    ef: int | None
+    oversampling: float | None
+    rescore: bool | None
+    mode: SearchMode
+    fusion: Fusion | None
 
 
 def first_stage_key(point: OperatingPoint) -> Key:
     """Points of one key have the same candidates."""
     profile = point.profile
-    fusion = profile.fusion if point.mode == "hybrid" else None
-    return point.candidates, profile.exact, profile.ef, point.mode, fusion
+    return Key(
+        point.candidates,
+        profile.exact,
+        profile.ef,
+        profile.oversampling,
+        profile.rescore,
+        point.mode,
+        profile.fusion if point.mode == "hybrid" else None,
+    )
 
 
 class Candidates:
@@ -81,7 +98,14 @@ def first_stage_alone(point: OperatingPoint) -> Profile:
 def searched(retriever: Retriever, vector: Vectors, point: OperatingPoint) -> list[Hit]:
     """The dense first stage of one query, by its vector (dim,)."""
     profile = point.profile
-    return retriever.search_by_vector(vector, point.candidates, exact=profile.exact, ef=profile.ef)
+    return retriever.search_by_vector(
+        vector,
+        point.candidates,
+        exact=profile.exact,
+        ef=profile.ef,
+        oversampling=profile.oversampling,
+        rescore=profile.rescore,
+    )
 
 
 @dataclass(frozen=True)

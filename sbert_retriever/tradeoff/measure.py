@@ -84,7 +84,13 @@ def measure_tradeoff(
     truth, grades = session.truth(points, qrels)
     return Records(
         setting=_setting(
-            info, encoder, scorer, k=k, truth=truth, seed=seed, notes=[*notes, *_lacking(means)]
+            info,
+            encoder,
+            scorer,
+            k=k,
+            truth=truth,
+            seed=seed,
+            notes=[*notes, *_remarks(info, means)],
         ),
         points=tuple(points),
         grades=grades,
@@ -126,6 +132,7 @@ def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None) -> Mean
         scorer=scorer is not None,
         lengths=scorer is not None and takes_lengths(scorer),
         words=info.sparse is not None,
+        quantized=info.quantized,
     )
 
 
@@ -135,15 +142,17 @@ def _name(scorer: Scorer | None) -> str | None:
     return identity.name if isinstance(identity, ScorerIdentity) else None
 
 
-def _lacking(means: Means) -> Iterable[str]:
-    """What was not measured, and why."""
-    if not means.graph:
+def _remarks(info: RetrieverInfo, means: Means) -> Iterable[str]:
+    """What was not measured, and why; and what its times rest on."""
+    if not means.graph and not means.quantized:
         yield (
             "No vector of this collection is in a graph (it is small): every search is exact, and "
             "no width of the walk was measured."
         )
     if not means.cosine:
         yield "Its scores are no cosines: cut dimensions were not measured."
+    if info.tokens:
+        yield "Token vectors for MaxSim are kept with the collection."
     if not means.tokens:
         yield "The encoder gives no token vectors: no late interaction."
 

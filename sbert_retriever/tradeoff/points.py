@@ -88,7 +88,9 @@ class Grid:
 
     Args:
         efs: Widths of the walk through the graph.
-        exact: Whether to measure exact search.
+        exact: Whether to measure exact search, where searches are not exact anyway.
+        oversamplings: Where vectors are quantised: how many times as many hits are found by the
+            small copies.
         dimensions: Cut dimensions; None is a half, a quarter and an eighth of the collection's.
         late: Candidates for late interaction; 0 leaves it out.
         late_rerank: How many of those the cross-encoder scores after it; 0 is none.
@@ -108,6 +110,7 @@ class Grid:
 
     efs: tuple[int, ...] = (16, 64, 256)
     exact: bool = True
+    oversamplings: tuple[float, ...] = (1.0, 4.0)
     dimensions: tuple[int, ...] | None = None
     late: int = 100
     late_rerank: int = 20
@@ -124,8 +127,13 @@ class Grid:
     everything: bool = True
 
     def __post_init__(self) -> None:
-        numbers = [*self.efs, *(self.dimensions or ()), *self.depths, *self.early_stops]
-        numbers += self.hybrid_depths
+        numbers: list[float] = [
+            *self.efs,
+            *(self.dimensions or ()),
+            *self.depths,
+            *self.early_stops,
+        ]
+        numbers += [*self.hybrid_depths, *self.oversamplings]
         numbers += [*self.pair_lengths, self.pair_depth]
         if any(number < 1 for number in numbers) or min(self.late, self.late_rerank) < 0:
             raise InputError(f"{self} has a number below its least, which is 1 (late: 0)")
@@ -168,6 +176,7 @@ class Means:
         scorer: Whether there is a cross-encoder.
         lengths: Whether it can be told how long a pair may be.
         words: Whether the collection has sparse vectors.
+        quantized: Whether small copies of its vectors are looked at first.
     """
 
     dim: int
@@ -177,6 +186,7 @@ class Means:
     scorer: bool
     lengths: bool
     words: bool = False
+    quantized: bool = False
 
     def allow(self, asked: OperatingPoint) -> bool:
         """Whether a point can be measured."""
@@ -208,6 +218,8 @@ def operating_points(
     if means.graph:
         points += [point(f"ef {ef}", k, ef=ef) for ef in _different(grid.efs)]
         points += [point("exact", k, exact=True)] if grid.exact else []
+    if means.quantized:
+        points += _quantized(grid, k, exact=grid.exact and not means.graph)
     points += _truncated(grid, means.dim, k)
     points += _with_words(grid, k)
     if grid.late:
@@ -249,6 +261,14 @@ def _naming(asked: OperatingPoint, reranker: str | None) -> OperatingPoint:
     if not asked.rerank:
         return asked
     return replace(asked, profile=replace(asked.profile, reranker=reranker))
+
+
+def _quantized(grid: Grid, k: int, *, exact: bool) -> Iterator[OperatingPoint]:
+    if exact:
+        yield point("exact", k, exact=True)
+    yield point("small copies alone", k, rescore=False)
+    for times in _different(grid.oversamplings):
+        yield point(f"small copies, oversampling {times:g}", k, oversampling=times)
 
 
 def _truncated(grid: Grid, dim: int, k: int) -> Iterator[OperatingPoint]:

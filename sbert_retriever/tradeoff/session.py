@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -115,13 +116,7 @@ class Session:
         """MaxSim over the candidates."""
         for point in points:
             if point.late and _late_key(point) not in self._late:
-                self._late[_late_key(point)] = all_by_maxsim(
-                    self._asking.tokens,
-                    self._queries,
-                    self._candidates.of(point),
-                    count=point.late,
-                    on_progress=self._told("token vectors"),
-                )
+                self._late[_late_key(point)] = self._by_maxsim(point)
         chosen = [p for p in points if p.late and not p.rerank]
         for point in chosen:
             self._answer(point, self._late[_late_key(point)])
@@ -195,6 +190,17 @@ class Session:
         self.answers[point.name] = {
             query: [hit.id for hit in found[: point.k]] for query, found in hits.items()
         }
+
+    def _by_maxsim(self, point: OperatingPoint) -> Hits:
+        found, told = self._candidates.of(point), self._told("token vectors")
+        if not self._retriever.store.tokens:
+            encoder: Any = self._retriever.encoder  # gives token vectors: Means.allow saw to it
+            return all_by_maxsim(encoder, self._queries, found, count=point.late, on_progress=told)
+        ordered: Hits = {}
+        for number, (query, hits) in enumerate(found.items()):
+            told(number, len(found))
+            ordered[query] = self._asking.late([self._queries[query]], [hits], point)[0]
+        return ordered
 
     def _before_rerank(self, point: OperatingPoint) -> dict[str, list[Hit]]:
         return self._late[_late_key(point)] if point.late else self._candidates.of(point)

@@ -135,13 +135,15 @@ def _opened(
                 "which one to encode its texts with"
             )
         if not is_there(there, name):
-            there.run(PassageStore(there, name).create(contract))
+            new = PassageStore(there, name)
+            there.run(new.create(contract, facts.storage, token_width=facts.token_width))
     filterable = contract.filterable if contract is not None else None
     copy = Retriever.open(
         client=client_of(there),
         collection_name=name,
         filterable=filterable,
         sparse=None if is_there(there, name) else words_of(facts),
+        storage=facts.storage,
         retry=there.retry,
         **settings,
     )

@@ -87,6 +87,7 @@ def rebuild(
             dtype=dtype,
             filterable=facts.contract.filterable if facts.contract is not None else None,
             sparse=words_of(facts),
+            storage=facts.storage,
         )
         return _rebuilt(old, facts, new, switch, drop_old, on_progress)
 

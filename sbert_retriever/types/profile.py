@@ -103,6 +103,9 @@ class Profile:
         early_batches: Stop when the first k stayed the same over so many batches.
         exact: Whether the first stage compares with every vector.
         ef: Width of its walk through the graph; None is the engine's own.
+        oversampling: Where vectors are quantised: how many times as many hits are found by their
+            small copies, and compared by the vectors themselves; None is 2.
+        rescore: Whether they are so compared; None is yes.
         truncate_dim: Dimensions of the vectors that are used; None is all.
         reranker: The cross-encoder that it was measured with, loaded where a retriever was opened
             without one; None names none.
@@ -131,6 +134,8 @@ class Profile:
     early_batches: int | None = None
     exact: bool = False
     ef: int | None = None
+    oversampling: float | None = None
+    rescore: bool | None = None
     truncate_dim: int | None = None
     reranker: str | None = None
     mode: SearchMode | None = None
@@ -142,6 +147,10 @@ class Profile:
         if self.reranker is not None:
             expect(self.reranker, str, "Profile.reranker")
         expect(self.exact, bool, "Profile.exact")
+        if self.rescore is not None:
+            expect(self.rescore, bool, "Profile.rescore")
+        if self.oversampling is not None:
+            in_range("oversampling", self.oversampling, least=1, whole=False)
         in_range("candidates", self.candidates, least=1)
         in_range("late", self.late, least=0)
         for name, least in _PROFILE_WHOLE.items():

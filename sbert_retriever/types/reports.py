@@ -76,6 +76,8 @@ class RetrieverInfo:
         identity: All that is known of that model.
         filterable: Payload fields with an index.
         sparse: The encoder of its sparse vectors; None where it has none.
+        quantized: Whether searches look at small copies of its vectors first.
+        tokens: Whether it keeps the vectors of each passage's tokens.
     """
 
     location: str
@@ -89,3 +91,5 @@ class RetrieverInfo:
     identity: ModelIdentity | None
     filterable: Mapping[str, str]
     sparse: str | None = None
+    quantized: bool = False
+    tokens: bool = False

@@ -118,9 +118,9 @@ CALLS = {
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
     Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
-    "quantization=None, storage=None, collection_name='default', tenant=None, device='auto', "
-    "dtype='auto', api_key=None, client=None, async_client=None, filterable=None, layout=None, "
-    "create=True, timeout_s=None, prefer_grpc=False, retry=None)",
+    "quantization=None, storage=None, truncate_dim=None, collection_name='default', tenant=None, "
+    "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
+    "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
@@ -217,8 +217,8 @@ NOUNS = {
     "reranked=False, cut_short=False, fallback=None, truncated=False)",
     Profile: "(*, name='custom', candidates=50, rerank_depth=None, rerank_mode='replace', "
     "fuse_weight=None, pair_length=None, budget_ms=None, late=0, early_margin=None, "
-    "early_batches=None, exact=False, ef=None, truncate_dim=None, reranker=None, mode=None, "
-    "fusion=None)",
+    "early_batches=None, exact=False, ef=None, oversampling=None, rescore=None, "
+    "truncate_dim=None, reranker=None, mode=None, fusion=None)",
     SearchResult: "(hits, timings_ms, candidates=0, rescored=0)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
