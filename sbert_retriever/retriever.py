@@ -413,6 +413,18 @@ class Retriever(Closing):
         """`count` for an event loop."""
         return await self._arun(self._store.count(self._condition(filter)))
 
+    def optimize(self) -> None:
+        """Build the graph of vectors that lack it, and tidy up what was deleted, at once.
+
+        `index` does so at its end where it is worth it. Until then, words of passages that were
+        deleted or replaced count in BM25's document frequencies. A server does it by itself.
+        """
+        self._run(self._store.optimize())
+
+    async def aoptimize(self) -> None:
+        """`optimize` for an event loop."""
+        await self._arun(self._store.optimize())
+
     def info(self) -> RetrieverInfo:
         """What is known of the collection; loads no model."""
         return self._info_of(self._run(self._store.facts()))

@@ -259,10 +259,13 @@ class PassageStore:
         count = yield self.call("count", count_filter=self.within(None), exact=True)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
+        # Sparse vectors are indexed as they come, and counted with the others.
+        sparse = (info.points_count or 0) if info.config.params.sparse_vectors else 0
+        indexed = max((info.indexed_vectors_count or 0) - sparse, 0)
         return CollectionFacts(
             count=count.count,
             # A server counts vectors that were deleted or replaced until it tidies up.
-            indexed=min(info.indexed_vectors_count or 0, count.count),
+            indexed=min(indexed, count.count),
             dim=params.size,
             score_kind=self.score_kind,
             contract=contract,
@@ -308,6 +311,15 @@ class PassageStore:
                 " save it without tenant="
             )
         yield self.call("update_collection", metadata=profile_to_metadata(profile))
+
+    def optimize(self) -> Steps[None]:
+        """Build the graph of what lacks it and tidy up what was deleted, however little it is.
+
+        A server does so by itself, when it finds it worth it.
+        """
+        if self.connection.embedded:
+            yield self.call("optimize", force=True)
+            yield self.call("flush")
 
     def settle(self, *, bulk: bool = False) -> Steps[None]:
         """Put on disk what was written; after bulk writes, build the index too."""

@@ -2,7 +2,7 @@
 
 A passage's vector has the term frequencies, saturated and normalised by its length; a question's
 has a one for each term; the inverse document frequency is the engine's, which knows how many of its
-passages have a term, and is kept right as passages come and go.
+passages have a term. Those that were deleted or replaced count until the engine tidies up.
 """
 
 from __future__ import annotations

@@ -317,3 +317,48 @@ def test_where_scores_are_no_cosines_both_legs_are_set_to_one_scale(engine):
     assert hits[0].score_kind == "fused"
     with pytest.raises(InputError, match="'boost', which adds to cosines"):
         retriever.search("cooling", fusion=Fusion(method="boost"))
+
+
+class Scattered(HashEncoder):
+    """Wide vectors without structure, so that few of them fill ten megabytes."""
+
+    def encode_passages(self, texts):
+        rows = [np.random.default_rng(len(t)).standard_normal(self.dim) for t in texts]
+        return np.array(rows, dtype=np.float32)
+
+
+def test_the_graph_is_built_beside_words_too(tmp_path):
+    """The engine counts sparse vectors as indexed; it is the dense ones that a graph is for."""
+    passages = [Passage(f"p{n}", f"part {'x' * n}") for n in range(650)]
+    with Retriever.open(tmp_path, model=Scattered(dim=4096), sparse="bm25") as retriever:
+        assert retriever.info().indexed == 0
+        retriever.index(passages[:20])
+        assert retriever.info().indexed == 0
+        retriever.index(passages)
+        assert retriever.info().indexed == 650
+        retriever.index([Passage("more", "one more part")])
+        assert (retriever.info().count, retriever.info().indexed) == (651, 650)
+    with Retriever.open(tmp_path) as retriever:
+        assert retriever.info().indexed == 650
+
+
+def test_words_of_deleted_passages_no_longer_count_once_it_is_tidied_up(tmp_path):
+    """ln(1 + (N - n + 0.5) / (n + 0.5)) for "seal" in 2 of 400 passages, then in 1 of 150."""
+
+    def idf(total, having):
+        return math.log(1 + (total - having + 0.5) / (having + 0.5))
+
+    passages = [Passage(f"p{n}", "seal" if n in (0, 399) else "pump") for n in range(400)]
+    with Retriever.open(tmp_path, model=HashEncoder(dim=8), sparse="bm25") as retriever:
+        retriever.index(passages)
+        weight = Bm25().encode_passages(["seal"])[0].values[0]
+        before = retriever.search("seal", 1, mode="sparse")[0].score
+        assert before == pytest.approx(weight * idf(400, 2), rel=1e-5)
+        retriever.delete([p.id for p in passages[150:]])
+        retriever.index([passages[0]])  # enough was deleted to be worth it
+        after = retriever.search("seal", 1, mode="sparse")[0].score
+        assert after == pytest.approx(weight * idf(150, 1), rel=1e-5)
+        retriever.delete(["p1"])
+        retriever.optimize()
+        last = retriever.search("seal", 1, mode="sparse")[0].score
+        assert last == pytest.approx(weight * idf(149, 1), rel=1e-5)

@@ -16,12 +16,22 @@ DESCRIPTION_FILE = "collection.json"
 
 @dataclass
 class Description:
-    """What `collection.json` holds."""
+    """What `collection.json` holds.
+
+    Args:
+        vectors: {name: parameters} of the dense vectors.
+        sparse_vectors: The same of the sparse ones.
+        metadata: Of the collection.
+        payload_schema: {key: kind} of the payload indexes.
+        in_graph: Points that the graph was last built of; the engine's own number counts sparse
+            vectors too.
+    """
 
     vectors: dict[str, Any]
     sparse_vectors: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     payload_schema: dict[str, str] = field(default_factory=dict)
+    in_graph: int = 0
 
 
 def dumped(parameters: Mapping[str, Any]) -> dict[str, Any]:
