@@ -201,7 +201,9 @@ class Retriever(Closing):
         Raises:
             InputError: This retriever is bound to a tenant itself, or the name is empty.
         """
-        return type(self)(self._store.for_tenant(tenant), self._encoder, self._second)
+        store = self._store.for_tenant(tenant)
+        self._run(store.open_shard())
+        return type(self)(store, self._encoder, self._second)
 
     # Searching --------------------------------------------------------------------------
 
@@ -221,6 +223,7 @@ class Retriever(Closing):
         group_by: str | None = None,
         group_size: int = 1,
         diversity: float | None = None,
+        timeout_s: float | None = None,
         mode: SearchMode | None = None,
         fusion: Fusion | None = None,
         candidates: int | None = None,
@@ -255,6 +258,8 @@ class Retriever(Closing):
             group_size: How many hits of a group at most.
             diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
                 chosen by maximal marginal relevance among more, without a rerank.
+            timeout_s: Seconds that a server may take to answer, before it gives up; the client's
+                own patience is that of `open`.
             mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
                 the collection has sparse vectors. None is "hybrid" where it has.
             fusion: How "hybrid" joins both.
@@ -291,6 +296,7 @@ class Retriever(Closing):
             group_by=group_by,
             group_size=group_size,
             diversity=diversity,
+            timeout_s=timeout_s,
             mode=mode,
             fusion=fusion,
             candidates=candidates,
@@ -581,21 +587,23 @@ class Retriever(Closing):
         return searched(self._store, self._encoder, self._second, queries, asked)
 
     def _by_vector(self, vector: ArrayLike, asked: Search) -> Steps[list[Hit]]:
-        row = query_vector(vector, store=self._store)
-        found = yield from nearest(self._store, row, self._condition(asked.filter), asked)
-        return (yield from grown(self._store, found, asked))[0]
+        store = self._store.within_time(asked.timeout_s)
+        row = query_vector(vector, store=store)
+        found = yield from nearest(store, row, self._condition(asked.filter), asked)
+        return (yield from grown(store, found, asked))[0]
 
     def _similar(self, passage_id: str, asked: Search) -> Steps[list[Hit]]:
-        vector = yield from self._store.vector(check_id(passage_id))
+        store = self._store.within_time(asked.timeout_s)
+        vector = yield from store.vector(check_id(passage_id))
         if vector is None:
             raise InputError(f"no passage has the id {passage_id[:80]!r}")
         row = np.asarray(vector, dtype=np.float32)[None]
-        itself = models.HasIdCondition(has_id=[self._store.point_id(passage_id)])
+        itself = models.HasIdCondition(has_id=[store.point_id(passage_id)])
         others = models.Filter(must_not=[itself])
         if (condition := self._condition(asked.filter)) is not None:
             others = models.Filter(must=[condition, others])
-        found = yield from nearest(self._store, row, others, asked)
-        return (yield from grown(self._store, found, asked))[0]
+        found = yield from nearest(store, row, others, asked)
+        return (yield from grown(store, found, asked))[0]
 
     def _scrolled(
         self, spec: FilterSpec | None, limit: int, offset: str | int | None

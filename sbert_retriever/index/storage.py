@@ -39,6 +39,7 @@ class Storage:
         shards: Parts of the collection on a cluster.
         replicas: Copies of each part.
         write_consistency: Copies that have to confirm a write.
+        shard_by_tenant: Whether each tenant has parts of its own, which its calls alone reach.
 
     Raises:
         InputError: A value is unknown or too small.
@@ -54,6 +55,7 @@ class Storage:
     shards: int | None = None
     replicas: int | None = None
     write_consistency: int | None = None
+    shard_by_tenant: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.quantization, str):
@@ -63,8 +65,9 @@ class Storage:
         for name in _WHOLE:
             if (value := getattr(self, name)) is not None:
                 whole(f"Storage.{name}", value, least=1)
-        if not isinstance(self.tokens, bool):
-            raise InputTypeError(f"Storage.tokens is {self.tokens!r}, expected True or False")
+        for name in ("tokens", "shard_by_tenant"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise InputTypeError(f"Storage.{name} is {value!r}, expected True or False")
 
     def vector_params(self, *, size: int, distance: models.Distance) -> models.VectorParams:
         """The parameters of the dense vector."""
@@ -102,8 +105,11 @@ class Storage:
         Raises:
             InputError: They are asked for where there is no server.
         """
-        asked = {name: getattr(self, name) for name in _ON_A_SERVER}
-        said = {name: value for name, value in asked.items() if value is not None}
+        said: dict[str, Any] = {
+            name: value for name in _ON_A_SERVER if (value := getattr(self, name)) is not None
+        }
+        if self.shard_by_tenant:
+            said["shard_by_tenant"] = models.ShardingMethod.CUSTOM
         if said and not server:
             raise InputError(
                 f"Storage.{next(iter(said))} is for a Qdrant server, and this collection is in "
@@ -113,6 +119,7 @@ class Storage:
             "shards": "shard_number",
             "replicas": "replication_factor",
             "write_consistency": "write_consistency_factor",
+            "shard_by_tenant": "sharding_method",
         }
         return {names[name]: value for name, value in said.items()}
 

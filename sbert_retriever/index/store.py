@@ -7,7 +7,9 @@ so all engines refuse alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -60,6 +62,9 @@ from sbert_retriever.types import (
 
 EncodeTokens: TypeAlias = Callable[[list[str]], list[npt.NDArray[np.float32]]]
 
+# Calls that can be sent to the parts of one tenant alone, and those that take a time limit.
+_TO_SHARDS = {"query_points", "retrieve", "scroll", "count", "upsert", "delete"}
+_TIMED = {*_TO_SHARDS, "query_batch_points", "batch_update_points"}
 # As many as `sync` compares at once.
 _PAGE = 1024
 # Passages whose token vectors are held at once: half a megabyte each, ten times that in a request.
@@ -141,6 +146,8 @@ class PassageStore:
         self._sparse: SparseEncoder | None = None
         self._sparse_identity: SparseIdentity | None = None
         self._quantized = False
+        self._sharded = False
+        self._timeout_s: int | None = None
         self._pinned: str | None = None
 
     # Collection -------------------------------------------------------------------------
@@ -247,6 +254,8 @@ class PassageStore:
         self._sparse_identity = contract.sparse
         self._quantized = params.quantization_config is not None
         self.tokens = token_width is not None
+        self._sharded = kept.shard_by_tenant
+        yield from self.open_shard()
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
@@ -256,6 +265,7 @@ class PassageStore:
         self.score_kind, self.dim = _SIMILARITIES[params.distance], params.size
         self._quantized = storage.quantization is not None
         self.tokens = storage.tokens
+        self._sharded = info.config.params.sharding_method == models.ShardingMethod.CUSTOM
         count = yield self.call("count", count_filter=self.within(None), exact=True)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
@@ -292,12 +302,33 @@ class PassageStore:
             raise InputError(
                 f"this is bound to tenant {self.tenant!r}: open the collection anew for another"
             )
-        bound = PassageStore(self.connection, self.collection_name, self.layout, tenant=tenant)
-        bound.score_kind, bound.dim = self.score_kind, self.dim
-        bound._sparse, bound._sparse_identity = self._sparse, self._sparse_identity
-        bound._quantized, bound._pinned = self._quantized, self._pinned
-        bound.tokens, bound.encode_tokens = self.tokens, self.encode_tokens
+        bound = copy(self)
+        bound.tenant = checked_tenant(tenant, self.layout)
         return bound
+
+    def open_shard(self) -> Steps[None]:
+        """Make the tenant's own part of the collection, where each has one and it is not there."""
+        if not (self._sharded and self.tenant is not None):
+            return
+        if self.tenant in (yield from self._shard_keys()):
+            return
+        try:
+            yield self.call("create_shard_key", shard_key=self.tenant)
+        except StoreRequestError:
+            if self.tenant not in (yield from self._shard_keys()):
+                raise  # another process was not quicker
+
+    def _shard_keys(self) -> Steps[set[Any]]:
+        known = yield self.call("list_shard_keys")
+        return {entry.key for entry in known.shard_keys or ()}
+
+    def within_time(self, timeout_s: float | None) -> PassageStore:
+        """The same collection, whose server is told to answer within so many seconds."""
+        if timeout_s is None:
+            return self
+        hurried = copy(self)
+        hurried._timeout_s = max(math.ceil(timeout_s), 1)
+        return hurried
 
     def save_profile(self, profile: Profile) -> Steps[None]:
         """Keep search settings with the collection, in the place of those before.
@@ -380,7 +411,13 @@ class PassageStore:
             limit=k,
             params=self._params(params),
             with_payload=payload,
+            shard_key=self.shard_key,
         )
+
+    @property
+    def shard_key(self) -> str | None:
+        """The parts of the collection that calls are sent to; None is all."""
+        return self.tenant if self._sharded else None
 
     def _params(self, params: models.SearchParams | None) -> models.SearchParams | None:
         """What the engine is told of how to search."""
@@ -504,6 +541,7 @@ class PassageStore:
         Raises:
             StoreUnavailableError: With the ids that are in and those that are not.
         """
+        self._check_part()
         stored: list[str] = []
         refused: list[Failure] = []
         size = _WITH_TOKENS if self.tokens else max(len(drafts), 1)
@@ -541,6 +579,7 @@ class PassageStore:
 
         What is too big for a request comes back.
         """
+        self._check_part()
         sizes = [estimated_bytes(draft, 0) for draft in drafts]
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
         for part in request_slices([sizes[n] for n in fits]):
@@ -617,6 +656,10 @@ class PassageStore:
 
     def call(self, method: str, **kwargs: Any) -> Call:
         """A call of the client on this collection."""
+        if self.shard_key is not None and method in _TO_SHARDS:
+            kwargs["shard_key_selector"] = self.shard_key
+        if self._timeout_s is not None and method in _TIMED and self.connection.engine == "server":
+            kwargs["timeout"] = self._timeout_s
         return call(method, collection_name=self._pinned or self.collection_name, **kwargs)
 
     def _hits(self, answer: QueryResponse) -> list[Hit]:
@@ -634,6 +677,13 @@ class PassageStore:
         if self.tenant is None:
             return draft.payload
         return {**draft.payload, RESERVED: {**draft.payload[RESERVED], "tenant": self.tenant}}
+
+    def _check_part(self) -> None:
+        if self._sharded and self.tenant is None:
+            raise InputError(
+                f"collection {self.collection_name!r} has a part for each tenant, and this is "
+                "bound to none: write with tenant="
+            )
 
     def _sparse_vectors(self, drafts: Sequence[Draft]) -> Steps[list[SparseVector | None]]:
         """The sparse vector of each passage; None where there is none."""
@@ -681,7 +731,11 @@ class PassageStore:
         )
 
     def _overwriting(self, draft: Draft) -> models.OverwritePayloadOperation:
-        payload = models.SetPayload(payload=self._payload(draft), points=[self.point_id(draft.id)])
+        payload = models.SetPayload(
+            payload=self._payload(draft),
+            points=[self.point_id(draft.id)],
+            shard_key=self.shard_key,
+        )
         return models.OverwritePayloadOperation(overwrite_payload=payload)
 
     def _retrieve(

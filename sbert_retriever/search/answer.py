@@ -59,9 +59,10 @@ def searched(
     started = perf_counter()
     vectors, terms = yield from _encoded(store, encoder, queries, mode)
     encoded = perf_counter()
-    found = yield from _found(store, vectors, terms, condition, queries, asked, profile)
+    timed = store.within_time(asked.timeout_s)
+    found = yield from _found(timed, vectors, terms, condition, queries, asked, profile)
     if profile.late:
-        found = yield from by_late_interaction(store, loaded, queries, found, count=profile.late)
+        found = yield from by_late_interaction(timed, loaded, queries, found, count=profile.late)
     ended = perf_counter()
     answers = [_untouched(hits) for hits in found]
     if reranker is not None:
@@ -73,7 +74,7 @@ def searched(
         chosen = [in_groups(hits, asked) for hits in chosen]
     if asked.group_by is None:
         chosen = [hits[: asked.k] for hits in chosen]
-    texts = yield from grown(store, chosen, asked)
+    texts = yield from grown(timed, chosen, asked)
     timings = {
         "encode": (encoded - started) * 1e3,
         "search": (ended - encoded) * 1e3,
