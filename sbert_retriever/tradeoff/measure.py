@@ -66,12 +66,13 @@ def measure_tradeoff(
     if info.count < 1:
         raise InputError("the collection is empty: index something first")
     chosen, notes = _chosen(queries, qrels)
-    means = _means(info, encoder, scorer)
+    means = _means(info, encoder, scorer, judged=qrels is not None)
     points = operating_points(grid or Grid(), means, k=k, reranker=_name(scorer))
     session = Session(
         retriever,
         chosen,
         scorer,
+        qrels=qrels,
         pair_scores=Path(pair_scores) if pair_scores is not None else None,
         seed=seed,
         on_progress=on_progress,
@@ -81,7 +82,7 @@ def measure_tradeoff(
     session.late_interaction(points)
     session.cross_encoder(points)
     session.everything(points)
-    truth, grades = session.truth(points, qrels)
+    truth, grades = session.truth(points)
     return Records(
         setting=_setting(
             info,
@@ -92,7 +93,7 @@ def measure_tradeoff(
             seed=seed,
             notes=[*notes, *_remarks(info, means)],
         ),
-        points=tuple(points),
+        points=tuple(session.fitted.get(point.name, point) for point in points),
         grades=grades,
         answers=session.answers,
         timings=session.timings,
@@ -123,7 +124,7 @@ def _chosen(queries: Mapping[str, str], qrels: Qrels | None) -> tuple[dict[str, 
     return chosen, notes
 
 
-def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None) -> Means:
+def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None, *, judged: bool) -> Means:
     return Means(
         dim=info.dim,
         graph=info.indexed > 0,
@@ -133,6 +134,7 @@ def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None) -> Mean
         lengths=scorer is not None and takes_lengths(scorer),
         words=info.sparse is not None,
         quantized=info.quantized,
+        judged=judged,
     )
 
 

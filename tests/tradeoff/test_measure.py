@@ -35,8 +35,10 @@ def test_every_point_is_measured_and_the_files_give_the_figures_again(
         "16 dimensions",
         "cross-encoder 2",
         "cross-encoder 2 fused",
+        "cross-encoder 2 weighted",
         "cross-encoder 4",
         "cross-encoder 4 fused",
+        "cross-encoder 4 weighted",
         "cross-encoder 6, early stop",
         EVERYTHING,
     ]
