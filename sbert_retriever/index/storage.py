@@ -177,10 +177,11 @@ def quantized_search(params: models.SearchParams | None) -> models.SearchParams:
     asked = params or models.SearchParams()
     if asked.exact:
         chosen = models.QuantizationSearchParams(ignore=True)
-    elif asked.quantization is not None:
-        return asked
     else:
-        chosen = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING)
+        said = asked.quantization or models.QuantizationSearchParams()
+        rescore = said.rescore is not False
+        most = _OVERSAMPLING if said.oversampling is None and rescore else said.oversampling
+        chosen = said.model_copy(update={"rescore": rescore, "oversampling": most})
     return asked.model_copy(update={"quantization": chosen})
 
 

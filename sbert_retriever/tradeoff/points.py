@@ -260,6 +260,8 @@ def _with_words(grid: Grid, k: int) -> Iterator[OperatingPoint]:
     for fusion in grid.fusions:
         name = f"hybrid by {fusion.method or 'default'}"
         yield point(name, k, mode="hybrid", fusion=fusion)
+    if grid.late:
+        yield point(f"hybrid, MaxSim {grid.late}", k, mode="hybrid", late=grid.late)
     if grid.fit:
         yield point("hybrid, fitted", k, mode="hybrid", fusion=Fusion(), fitted=True)
     for depth in _different(grid.hybrid_depths):
