@@ -27,6 +27,7 @@ from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.opening import settle
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.answer import searched
 from sbert_retriever.search.first_stage import grown, nearest, query_vector
 from sbert_retriever.search.request import (
@@ -39,7 +40,7 @@ from sbert_retriever.search.request import (
     query_texts,
     whole,
 )
-from sbert_retriever.search.second_stage import RerankerSpec, SecondStage
+from sbert_retriever.search.second_stage import LateEncoderSpec, RerankerSpec, SecondStage
 from sbert_retriever.sparse import SparseSpec, as_sparse_encoder
 from sbert_retriever.types import (
     Encoder,
@@ -89,6 +90,7 @@ class Retriever(Closing):
         *,
         model: str | PathLike[str] | Encoder | None = None,
         reranker: RerankerSpec | None = None,
+        late_encoder: LateEncoderSpec | None = None,
         sparse: SparseSpec | None = None,
         quantization: Quantization | models.QuantizationConfig | None = None,
         storage: Storage | None = None,
@@ -117,6 +119,11 @@ class Retriever(Closing):
             reranker: The second stage: a cross-encoder's folder, packaged name or hub id, a
                 `CrossEncoder`, a `Reranker`, or any `Scorer`. None loads the one that the
                 collection's saved profile names, if it names one, at the first search.
+            late_encoder: A ColBERT model for late interaction: a folder, a hub id, or what has
+                `encode_tokens`. The best candidates are put in order by its token vectors, before
+                any rerank: 50, or as many as a profile's `late` says. None loads the one that the
+                saved profile names; where it names none, late interaction takes the token vectors
+                of the bi-encoder.
             sparse: "bm25" keeps words beside meanings: a collection that is created has sparse
                 vectors too, and searches are hybrid. Also a SPLADE model's name, or any
                 `SparseEncoder`. None creates none, and reopens with the collection's own.
@@ -129,8 +136,8 @@ class Retriever(Closing):
             collection_name: Which collection at that location.
             tenant: Whose passages alone this retriever sees, writes and deletes; several tenants
                 share a collection and know nothing of each other. None is the whole collection.
-            device: "auto", "cpu", "cuda", "cuda:1", "mps"; for both models.
-            dtype: "auto", "float32", "bfloat16", "float16"; for both models.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps"; for all models.
+            dtype: "auto", "float32", "bfloat16", "float16"; for all models.
             api_key: For a URL; None reads QDRANT_API_KEY.
             client: Any QdrantClient, used instead of a location and left open by `close`.
             async_client: Its asynchronous twin; without it, async calls go through a thread.
@@ -148,13 +155,20 @@ class Retriever(Closing):
                 or no leave to.
             ContractError: It was built with another model.
             InputError: The location, or a kind of `filterable`, has no known form.
+            ModelFormatError: The files of a model are of another kind of model.
             ModelNotFoundError: Nothing holds a model of that name.
             StoreLockedError: Another process holds the folder.
             StoreRequestError: The server refuses the request, for want of a key perhaps.
             StoreUnavailableError: No server answered within a few seconds.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
-        second = SecondStage(reranker, device=device, dtype=dtype)
+        second = SecondStage(reranker, late_encoder=late_encoder, device=device, dtype=dtype)
+        kept = joined(storage, quantization)
+        if kept.tokens and late_encoder is not None:
+            raise InputError(
+                "storage.tokens keeps the token vectors of the bi-encoder, and late_encoder's are "
+                "made for the candidates of each query: give one of them"
+            )
         words = None if sparse is None else as_sparse_encoder(sparse, device=device, dtype=dtype)
         connection = connect(
             location,
@@ -171,7 +185,7 @@ class Retriever(Closing):
                 store,
                 encoder,
                 sparse=words,
-                storage=joined(storage, quantization),
+                storage=kept,
                 filterable=filterable or {},
                 create=create,
             )
@@ -234,9 +248,10 @@ class Retriever(Closing):
     ) -> list[Hit]:
         """The k passages that answer a query best, best first.
 
-        Without a reranker these are the nearest in meaning. With one, a cross-encoder scores the
-        first of them again; how many is said here, or by a profile: the one named here, else the
-        one saved with the collection, else "balanced". What is said here comes before a profile.
+        Without a second stage these are the nearest in meaning. With a reranker, a cross-encoder
+        scores the first of them again; how many is said here, or by a profile: the one named here,
+        else the one saved with the collection, else "balanced". What is said here comes before a
+        profile.
 
         Args:
             query: A question, or any text.
@@ -558,6 +573,11 @@ class Retriever(Closing):
     def encoder(self) -> Encoder:
         """The encoder; loads it."""
         return self._encoder.get()
+
+    @property
+    def late_encoder(self) -> TokenEncoder | None:
+        """What it was opened with for late interaction; None compares the bi-encoder's vectors."""
+        return self._second.late_encoder()
 
     @property
     def store(self) -> PassageStore:

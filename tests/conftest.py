@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from qdrant_client import QdrantClient
 
 from sbert_retriever import BiEncoder, Retriever
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
-from sbert_retriever.testing import HashEncoder
+from sbert_retriever.testing import HashEncoder, tiny_bert
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +43,119 @@ def bge() -> BiEncoder:
 def cross_encoder() -> CrossEncoder:
     """ms-marco-MiniLM-L12-v2 (dequantised int8) in float32 on the CPU."""
     return CrossEncoder.load("ms-marco-MiniLM-L12-v2", device="cpu", dtype="float32")
+
+
+ColbertFolder = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def colbert_folder(tmp_path_factory: pytest.TempPathFactory) -> ColbertFolder:
+    """Write a small random ColBERT checkpoint in one of the published layouts."""
+
+    def make(layout: str = "colbert-ai", **settings: Any) -> Path:
+        return _LAYOUTS[layout](tmp_path_factory.mktemp("colbert"), settings)
+
+    return make
+
+
+def _tiny_colbert(folder: Path) -> tuple[Any, Any]:
+    """A tokenizer in a folder; a BertModel, and its projection (8, 32)."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    tiny_bert(folder, words=["[unused0]", "[unused1]", "cat", "dog", "house", "sleeps", "the"])
+    names = ("modules.json", "sentence_bert_config.json", "model.safetensors", "config.json")
+    for name in names:
+        (folder / name).unlink()
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(AutoTokenizer.from_pretrained(folder)),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+    )
+    return BertModel(config).eval(), torch.randn(8, 32)
+
+
+def _as_colbert_ai(folder: Path, settings: dict[str, Any]) -> Path:
+    from safetensors.torch import save_file
+
+    model, projection = _tiny_colbert(folder)
+    model.config.architectures = ["HF_ColBERT"]
+    model.config.save_pretrained(folder)
+    state = {f"bert.{name}": tensor for name, tensor in model.state_dict().items()}
+    state["linear.weight"] = projection
+    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    said = {
+        "query_maxlen": 12,
+        "doc_maxlen": 16,
+        "dim": 8,
+        "mask_punctuation": True,
+        "attend_to_mask_tokens": False,
+        "query_token_id": "[unused0]",
+        "doc_token_id": "[unused1]",
+        "interaction": "colbert",
+        "similarity": "cosine",
+    }
+    (folder / "artifact.metadata").write_text(json.dumps(said | settings), encoding="utf-8")
+    return folder
+
+
+def _as_pylate(folder: Path, settings: dict[str, Any]) -> Path:
+    from safetensors.torch import save_file
+    from transformers import AutoTokenizer
+
+    model, projection = _tiny_colbert(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["[Q] ", "[D] "])
+    tokenizer.save_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    model.save_pretrained(folder)
+    (folder / "1_Dense").mkdir()
+    save_file({"linear.weight": projection}, str(folder / "1_Dense" / "model.safetensors"))
+    dense = {
+        "in_features": 32,
+        "out_features": 8,
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+        "use_residual": False,
+    }
+    modules = [
+        {
+            "idx": 0,
+            "name": "0",
+            "path": "",
+            "type": "sentence_transformers.models.Transformer",
+        },
+        {"idx": 1, "name": "1", "path": "1_Dense", "type": "pylate.models.Dense.Dense"},
+    ]
+    said = {
+        "model_type": "ColBERT",
+        "prompts": {},
+        "default_prompt_name": None,
+        "similarity_fn_name": "MaxSim",
+        "query_prefix": "[Q] ",
+        "document_prefix": "[D] ",
+        "query_length": 12,
+        "document_length": 16,
+        "attend_to_expansion_tokens": False,
+        "skiplist_words": list(".,?!"),
+        "do_query_expansion": True,
+    }
+    for name, value in (
+        ("modules.json", modules),
+        ("1_Dense/config.json", dense),
+        ("sentence_bert_config.json", {"max_seq_length": 15, "do_lower_case": False}),
+        ("config_sentence_transformers.json", said | settings),
+    ):
+        (folder / name).write_text(json.dumps(value), encoding="utf-8")
+    return folder
+
+
+_LAYOUTS = {"colbert-ai": _as_colbert_ai, "pylate": _as_pylate}
 
 
 @dataclass

@@ -83,6 +83,16 @@ def query(
             show_default=False,
         ),
     ] = None,
+    late_model: Annotated[
+        str | None,
+        typer.Option(
+            "--late-model",
+            metavar="MODEL",
+            help="A ColBERT model, a folder or a hub id, that puts the best passages in order by "
+            "late interaction, before any rerank.",
+            show_default=False,
+        ),
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +155,7 @@ def query(
         collection,
         tenant=tenant,
         model=model,
+        late_encoder=late_model,
         device=device,
         dtype=dtype,
         api_key=api_key,

@@ -39,7 +39,7 @@ def adjusted(checkpoint: Checkpoint, wanted: Adjustments) -> Checkpoint:
         InputError: The model cannot do that.
     """
     if wanted.max_length is not None:
-        _check_length(wanted.max_length, position_limit(checkpoint.config))
+        check_length("max_length", wanted.max_length, position_limit(checkpoint.config))
         checkpoint = replace(checkpoint, max_length=wanted.max_length)
     if wanted.pooling is not None:
         checkpoint = replace(checkpoint, pooling=_modes(wanted.pooling))
@@ -87,12 +87,22 @@ def _modes(pooling: str) -> tuple[str, ...]:
     return modes
 
 
-def _check_length(length: int, limit: int | None) -> None:
+def check_length(name: str, length: int, limit: int | None) -> None:
+    """Refuse a length in tokens that a model cannot read.
+
+    Args:
+        name: Of the argument, for the message.
+        length: Tokens.
+        limit: How many the model has position embeddings for; None is without limit.
+
+    Raises:
+        InputError: It is too short or too long.
+    """
     if length < _SHORTEST:
-        raise InputError(f"max_length={length}, expected {_SHORTEST} or more")
+        raise InputError(f"{name}={length}, expected {_SHORTEST} or more")
     if limit is not None and length > limit:
         raise InputError(
-            f"max_length={length}, and the model reads at most {limit}: give {limit} or less"
+            f"{name}={length}, and the model reads at most {limit}: give {limit} or less"
         )
 
 

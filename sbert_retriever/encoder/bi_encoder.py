@@ -18,10 +18,11 @@ from torch import Tensor
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
 from sbert_retriever.encoder.backbone import Backbone, load_backbone
-from sbert_retriever.encoder.batching import TokenBatch, token_batches
+from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.finite import check_finite
 from sbert_retriever.encoder.head import Head, load_head
-from sbert_retriever.encoder.kinds import refuse_cross_encoder
+from sbert_retriever.encoder.kinds import refuse_colbert, refuse_cross_encoder
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.progress import progress_bar
@@ -29,17 +30,11 @@ from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.texts import checked, windows
 from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
 from sbert_retriever.encoder.weights import fingerprint, stored_precision, weight_files
-from sbert_retriever.errors import InputError, ModelError, TextTooLongError, TruncationWarning
+from sbert_retriever.errors import InputError, TextTooLongError, TruncationWarning
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 
 if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
-
-# Tokens in a batch and tokens from which a batch ends where the length changes, by device.
-# Measured on the CPU only (MiniLM, float32, one thread, processor time; short sentences and
-# abstracts a second): 1024/512 391 and 17, 2048/1024 372 and 18, 8192/2048 (4096) 307 and 15;
-# sentence-transformers 323 and 14.
-_BATCH_TOKENS = {"cpu": (1024, 512), "cuda": (65536, 32768), "mps": (16384, 8192)}
 
 
 @dataclass(frozen=True)
@@ -93,10 +88,7 @@ class BiEncoder:
         self._prompts = prompts
         self._truncate_dim = truncate_dim
         self._on_truncate = _known(on_truncate)
-        default_tokens, self._full_tokens = _BATCH_TOKENS[device.type]
-        self._batch_tokens = default_tokens if batch_tokens is None else batch_tokens
-        if self._batch_tokens < 1:
-            raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
+        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
         self._width = output_width(checkpoint)
         self._tokenizer = load_tokenizer(
             checkpoint.transformer,
@@ -166,6 +158,7 @@ class BiEncoder:
         )
         checkpoint = adjusted(read_checkpoint(found.folder, found.packaged), wanted)
         if pooling is None:
+            refuse_colbert(checkpoint, found.name, expected="a bi-encoder")
             refuse_cross_encoder(checkpoint, found.name)
         return cls(
             checkpoint,
@@ -295,7 +288,7 @@ class BiEncoder:
             tokens = self._tokens(window, role, refuse_long=False)
             vectors = self._encode_tokens(tokens, role)
             sums = np.stack([each.sum(axis=0) for each in vectors])
-            _check_finite(sums, window, start=len(found), dtype=self.dtype)
+            check_finite(sums, window, start=len(found), dtype=self.dtype)
             found.extend(vectors)
         return found
 
@@ -357,7 +350,7 @@ class BiEncoder:
             for window in windows(texts):
                 tokens = self._tokens(window, role, refuse_long=refuse_long)
                 vectors = self._encode(tokens, role, advance)
-                _check_finite(vectors, window, start=done, dtype=self.dtype)
+                check_finite(vectors, window, start=done, dtype=self.dtype)
                 done += len(window)
                 yield Encoding(vectors, tokens.counts, self._is_long(tokens.counts))
 
@@ -455,13 +448,3 @@ def _without_prompt(ids: Tensor, mask: Tensor | None, skipped: int) -> Tensor | 
     counts = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.clone()
     counts[:, :skipped] = False
     return counts
-
-
-def _check_finite(vectors: Vectors, texts: list[str], *, start: int, dtype: str) -> None:
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise ModelError(
-            f"the vector of texts[{start + bad[0]}] ({texts[bad[0]][:40]!r}) is not finite, and "
-            f"{len(bad) - 1} more: the model overflows in {dtype} or its weights are damaged; "
-            "try dtype='float32'"
-        )

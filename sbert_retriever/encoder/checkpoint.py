@@ -40,6 +40,8 @@ _SIMILARITIES: dict[str, Similarity] = {
     "euclidean": "neg_l2",
     "manhattan": "neg_l1",
 }
+# Of token vectors of length 1; the mean over a query's tokens orders passages as the sum does.
+_TOKEN_SIMILARITIES = ("MaxSim", "maxsim", "meanmaxsim")
 _ACTIVATIONS = ("Tanh", "Identity", "ReLU", "GELU", "Sigmoid", "SiLU")
 _TRANSFORMER_CONFIGS = (
     "bert",
@@ -68,6 +70,8 @@ class DenseSpec:
         out_features: Width after.
         bias: Whether it has one.
         activation: Name of the torch.nn class after it.
+        residual: Whether its input is added to its output, through a map of its own where the
+            widths differ.
     """
 
     folder: Path
@@ -75,6 +79,7 @@ class DenseSpec:
     out_features: int
     bias: bool
     activation: str
+    residual: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +176,7 @@ def _read_modules(folder: Path) -> Checkpoint:
 
 
 def _similarity(name: str | None, folder: Path) -> Similarity:
-    if name is None:
+    if name is None or name in _TOKEN_SIMILARITIES:
         return "cosine"
     if name not in _SIMILARITIES:
         raise ModelFormatError(
@@ -189,9 +194,8 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
             f"{checkpoint.folder / 'modules.json'} has an entry without a type: {module!r}"
         ) from error
     part = _inside(checkpoint.folder, path)
-    reader = (
-        _READERS.get(kind.rsplit(".", 1)[-1]) if kind.startswith("sentence_transformers") else None
-    )
+    known = kind.startswith(("sentence_transformers.", "pylate.models."))
+    reader = _READERS.get(kind.rsplit(".", 1)[-1]) if known else None
     if reader is None:
         raise ModelFormatError(
             f"{checkpoint.folder} uses the module {kind}, expected Transformer, Pooling, Dense or "
@@ -292,7 +296,13 @@ def _read_dense(checkpoint: Checkpoint, part: Path) -> Checkpoint:
         sizes = int(config["in_features"]), int(config["out_features"])
     except KeyError as error:
         raise ModelFormatError(f"{part / 'config.json'} has no {error}") from error
-    dense = DenseSpec(part, *sizes, bias=bool(config.get("bias", True)), activation=name)
+    dense = DenseSpec(
+        part,
+        *sizes,
+        bias=bool(config.get("bias", True)),
+        activation=name,
+        residual=bool(config.get("use_residual", False)),
+    )
     return replace(checkpoint, denses=(*checkpoint.denses, dense))
 
 
@@ -301,9 +311,16 @@ def _read_normalize(checkpoint: Checkpoint, part: Path) -> Checkpoint:
     return replace(checkpoint, normalize=True)
 
 
+def _read_mask(checkpoint: Checkpoint, part: Path) -> Checkpoint:
+    """Which token vectors count, which only late interaction asks: `colbert` reads it."""
+    del part
+    return checkpoint
+
+
 _READERS = {
     "Transformer": _read_transformer,
     "Pooling": _read_pooling,
     "Dense": _read_dense,
     "Normalize": _read_normalize,
+    "MultiVectorMask": _read_mask,
 }

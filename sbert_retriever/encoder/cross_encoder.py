@@ -24,7 +24,13 @@ from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.texts import checked
 from sbert_retriever.encoder.weights import fingerprint, stored_precision, weight_files
-from sbert_retriever.errors import InputError, InputTypeError, TextTooLongError, TruncationWarning
+from sbert_retriever.errors import (
+    InputError,
+    InputTypeError,
+    ModelFormatError,
+    TextTooLongError,
+    TruncationWarning,
+)
 from sbert_retriever.types import OnTruncate, ScorerIdentity
 
 LongPassages: TypeAlias = Literal["truncate", "windows"]
@@ -60,6 +66,7 @@ class CrossEncoder:
         long_passages: What happens to a pair longer than `max_length`.
         on_truncate: Whether that is said.
         batch_tokens: Tokens in a batch, padding included; None suits the device.
+        query_prompt: Put before each query.
     """
 
     def __init__(
@@ -73,6 +80,7 @@ class CrossEncoder:
         long_passages: LongPassages = "truncate",
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
+        query_prompt: str = "",
     ) -> None:
         _known("long_passages", long_passages, get_args(LongPassages))
         _known("on_truncate", on_truncate, get_args(OnTruncate))
@@ -81,6 +89,7 @@ class CrossEncoder:
         self._checkpoint = checkpoint
         self._scoring = scoring
         self._on_truncate = on_truncate
+        self._query_prompt = query_prompt
         self._runner = PairRunner(
             checkpoint,
             device=device,
@@ -88,6 +97,7 @@ class CrossEncoder:
             scoring=scoring,
             windowed=long_passages == "windows",
             batch_tokens=batch_tokens,
+            query_prompt=query_prompt,
         )
 
     @classmethod
@@ -107,6 +117,7 @@ class CrossEncoder:
         long_passages: LongPassages = "truncate",
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
+        query_prompt: str | None = None,
     ) -> CrossEncoder:
         """Load a sequence-classification model by name.
 
@@ -128,6 +139,8 @@ class CrossEncoder:
             on_truncate: For a pair that was cut: "warn" once a call, "error" before anything is
                 computed, or "ignore".
             batch_tokens: Tokens in a batch, padding included; None suits the device.
+            query_prompt: Put before each query, an instruction perhaps; None takes the model's
+                own default prompt, as sentence-transformers does.
 
         Raises:
             ModelNotFoundError: Nothing answers to the name; the message lists where was looked.
@@ -153,6 +166,7 @@ class CrossEncoder:
             long_passages=long_passages,
             on_truncate=on_truncate,
             batch_tokens=batch_tokens,
+            query_prompt=_default_prompt(checkpoint) if query_prompt is None else query_prompt,
         )
 
     @property
@@ -189,7 +203,7 @@ class CrossEncoder:
             score_kind=self.score_kind,
             label=self.labels[self._scoring.label],
             max_length=self.max_length,
-            weights=fingerprint(self._checkpoint),
+            weights=fingerprint(self._checkpoint, self._query_prompt),
             precision=stored,
             dtype=self.dtype,
         )
@@ -334,6 +348,26 @@ class CrossEncoder:
             f"tokens that {self.name} reads (the longest: {counts.max()} tokens); the rest of each "
             "is not seen"
         )
+
+
+def _default_prompt(checkpoint: Checkpoint) -> str:
+    """What sentence-transformers puts before the first text of a pair where nobody says.
+
+    Its CrossEncoder takes the prompt that `default_prompt_name` names, and no other by itself.
+
+    Raises:
+        ModelFormatError: There is none of that name.
+    """
+    name = checkpoint.default_prompt
+    if name is None:
+        return ""
+    if name not in checkpoint.prompts:
+        known = ", ".join(map(repr, checkpoint.prompts)) or "no prompts"
+        raise ModelFormatError(
+            f"{checkpoint.folder} names the default prompt {name!r}, and has {known}: give "
+            "query_prompt, '' for none"
+        )
+    return checkpoint.prompts[name]
 
 
 def _known(name: str, value: str, allowed: tuple[str, ...]) -> None:

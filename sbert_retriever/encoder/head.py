@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -45,18 +46,49 @@ def load_head(checkpoint: Checkpoint, *, truncate_dim: int | None, device: torch
     Raises:
         ModelFormatError: A Dense layer's weights do not fit its configuration.
     """
-    denses = tuple(_load_dense(spec).to(device) for spec in checkpoint.denses)
+    denses = tuple(load_dense(spec).to(device) for spec in checkpoint.denses)
     return Head(checkpoint.pooling, denses, truncate_dim, checkpoint.normalize)
 
 
-def _load_dense(spec: DenseSpec) -> nn.Module:
-    linear = nn.Linear(spec.in_features, spec.out_features, bias=spec.bias)
-    state = load_state(spec.folder)
+class Dense(nn.Module):
+    """A linear layer, an activation, and what it was given on top where it is residual.
+
+    Args:
+        spec: Its sizes.
+    """
+
+    def __init__(self, spec: DenseSpec) -> None:
+        super().__init__()
+        self.linear = nn.Linear(spec.in_features, spec.out_features, bias=spec.bias)
+        self._activation: nn.Module = getattr(nn, spec.activation)()
+        self.residual: nn.Module | None = None
+        if spec.residual and spec.in_features == spec.out_features:
+            self.residual = nn.Identity()
+        elif spec.residual:
+            self.residual = nn.Linear(spec.in_features, spec.out_features, bias=False)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Vectors (..., out) of vectors (..., in)."""
+        made: Tensor = self._activation(self.linear(vectors))
+        return made if self.residual is None else made + self.residual(vectors)
+
+
+def load_dense(spec: DenseSpec) -> Dense:
+    """Read a Dense layer.
+
+    Raises:
+        ModelFormatError: Its weights do not fit its configuration.
+    """
+    dense = Dense(spec)
     try:
-        linear.load_state_dict({n.removeprefix("linear."): x for n, x in state.items()})
+        dense.load_state_dict(_in_full(load_state(spec.folder)))
     except RuntimeError as error:
         raise ModelFormatError(
             f"the weights in {spec.folder} do not fit its config.json: {error}"
         ) from error
-    activation: nn.Module = getattr(nn, spec.activation)()
-    return nn.Sequential(linear, activation).eval().requires_grad_(False)
+    return dense.eval().requires_grad_(False)
+
+
+def _in_full(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The names with the layer they belong to, which old files leave out."""
+    return {name if "." in name else f"linear.{name}": tensor for name, tensor in state.items()}

@@ -1,4 +1,4 @@
-"""Bi-encoder or cross-encoder: what a folder holds, so that one is not taken for the other."""
+"""Bi-encoder, cross-encoder or ColBERT: what a folder holds, so that none is taken for another."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from sbert_retriever.encoder.checkpoint import Checkpoint
-from sbert_retriever.encoder.json_files import load_json
+from sbert_retriever.encoder.json_files import load_json, read_json
 from sbert_retriever.errors import ModelFormatError
+
+_COLBERT_ARCHITECTURE = "HF_ColBERT"
+_COLBERT_TYPES = ("ColBERT", "MultiVectorEncoder")
 
 
 def expect_cross_encoder(checkpoint: Checkpoint, name: str) -> None:
     """Refuse a folder without a classifier of pairs.
 
     Raises:
-        ModelFormatError: It is a bi-encoder, or a transformer without a classifier.
+        ModelFormatError: It is a bi-encoder, a ColBERT model, or a transformer without a
+            classifier.
     """
+    refuse_colbert(checkpoint, name, expected="a cross-encoder")
     if _pools(checkpoint):
         raise ModelFormatError(
             f"{name} is a bi-encoder (its modules.json pools token vectors), expected a "
@@ -42,6 +47,57 @@ def refuse_cross_encoder(checkpoint: Checkpoint, name: str) -> None:
             "a bi-encoder: load it with CrossEncoder, or say how to pool its token vectors "
             "(pooling='mean')"
         )
+
+
+def expect_colbert(checkpoint: Checkpoint, name: str) -> None:
+    """Refuse a folder that is of no ColBERT model.
+
+    Raises:
+        ModelFormatError: It is a bi-encoder, a cross-encoder, or a transformer alone.
+    """
+    if is_colbert(checkpoint):
+        return
+    kind, way_out = _other_kind(checkpoint)
+    raise ModelFormatError(
+        f"{name} is {kind}, expected a ColBERT model (an {_COLBERT_ARCHITECTURE} in config.json, "
+        f"or a model_type {_COLBERT_TYPES[0]!r} in config_sentence_transformers.json): {way_out}"
+    )
+
+
+def refuse_colbert(checkpoint: Checkpoint, name: str, *, expected: str) -> None:
+    """Refuse a ColBERT model where something else is expected.
+
+    Raises:
+        ModelFormatError: It is one.
+    """
+    if is_colbert(checkpoint):
+        raise ModelFormatError(
+            f"{name} is a ColBERT model, which gives a vector for each token, expected {expected}: "
+            "give it as late_encoder, and a bi-encoder as model"
+        )
+
+
+def is_colbert(checkpoint: Checkpoint) -> bool:
+    """Whether the files say so: those of colbert-ai, of PyLate, or of sentence-transformers 6."""
+    if _COLBERT_ARCHITECTURE in _architectures(checkpoint.config):
+        return True
+    whole = read_json(checkpoint.folder / "config_sentence_transformers.json")
+    named = whole.get("model_type") in _COLBERT_TYPES
+    return named or "query_prefix" in whole or (checkpoint.folder / "artifact.metadata").is_file()
+
+
+def _other_kind(checkpoint: Checkpoint) -> tuple[str, str]:
+    """What a folder is that is no ColBERT, and what to do with it."""
+    if _classifies(checkpoint.config) and not _pools(checkpoint):
+        return "a cross-encoder", "give it as reranker"
+    if _pools(checkpoint):
+        return (
+            "a bi-encoder",
+            "give it as model; late interaction takes its own token vectors where no late_encoder "
+            "is given",
+        )
+    made = ", ".join(_architectures(checkpoint.config)) or "a transformer of no named kind"
+    return made, "train it with PyLate or colbert-ai first, or name another"
 
 
 def _pools(checkpoint: Checkpoint) -> bool:

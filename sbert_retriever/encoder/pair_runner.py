@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sbert_retriever.encoder.batching import token_batches
+from sbert_retriever.encoder.batching import batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint
 from sbert_retriever.encoder.classifier import Classifier, load_classifier
 from sbert_retriever.encoder.labels import Logits, Scoring
@@ -17,9 +17,6 @@ from sbert_retriever.encoder.pairs import Pair, PairTokenizer, PairTokens, pair_
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.errors import InputError, ModelError
-
-# Tokens in a batch and tokens from which a batch ends where the length changes, by device.
-_BATCH_TOKENS = {"cpu": (1024, 512), "cuda": (65536, 32768), "mps": (16384, 8192)}
 
 
 def _silent(count: int) -> None:
@@ -36,6 +33,7 @@ class PairRunner:
         scoring: From logits to scores.
         windowed: Whether a passage that does not fit is read in windows.
         batch_tokens: Tokens in a batch, padding included; None suits the device.
+        query_prompt: Put before each query.
 
     Raises:
         ModelFormatError: There is no tokenizer.
@@ -51,14 +49,13 @@ class PairRunner:
         scoring: Scoring,
         windowed: bool,
         batch_tokens: int | None,
+        query_prompt: str = "",
     ) -> None:
         self.device, self.dtype = device, dtype
         self._checkpoint = checkpoint
         self._scoring = scoring
-        default_tokens, self._full_tokens = _BATCH_TOKENS[device.type]
-        self._batch_tokens = default_tokens if batch_tokens is None else batch_tokens
-        if self._batch_tokens < 1:
-            raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
+        self._query_prompt = query_prompt
+        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
@@ -84,6 +81,8 @@ class PairRunner:
                 f"max_length={limit} leaves no room for two texts beside the {specials} special "
                 "tokens of a pair: give more"
             )
+        if self._query_prompt:
+            pairs = [(self._query_prompt + query, passage) for query, passage in pairs]
         return self._tokenizer.encode(pairs, max_length=limit)
 
     def scores(self, tokens: PairTokens, indexes: Sequence[int]) -> Logits:

@@ -19,7 +19,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from sbert_retriever.encoder.packaged import PackagedModel, find_packaged
 from sbert_retriever.errors import FallbackWarning, InputError, ModelNotFoundError
 
-_SMALL_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_SMALL_FILES = ["*.json", "*.txt", "*.model", "*.safetensors", "artifact.metadata"]
 _TORCH_FILES = [*_SMALL_FILES, "*.bin"]
 _ONNX_FILES = [*_SMALL_FILES, "model.onnx", "onnx/model.onnx"]
 _NEVER = ["openvino/*", "*.h5", "*.msgpack", "*.ot", "*.tflite", "training_args.bin"]

@@ -53,6 +53,15 @@ class TextTokenizer:
         self.max_length = max_length
         self.pad_id = pad_id
 
+    def to_length(self, max_length: int | None) -> TextTokenizer:
+        """The same with another length."""
+        return TextTokenizer(self._tokenizer, max_length=max_length, pad_id=self.pad_id)
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token as the vocabulary writes it; None where it is not in there."""
+        found: int | None = self._tokenizer.token_to_id(token)
+        return found
+
     def encode(self, texts: Sequence[str], *, prompt: str = "") -> Tokens:
         """Token ids of each text, the prompt put before it.
 

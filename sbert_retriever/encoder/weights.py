@@ -76,6 +76,33 @@ def load_state(folder: Path) -> dict[str, Tensor]:
     return state
 
 
+def load_tensor(folder: Path, name: str) -> Tensor:
+    """One tensor of a folder, read without the others where the file allows it.
+
+    Raises:
+        ModelFormatError: There is none of that name, or its file is missing or damaged.
+    """
+    files = weight_files(folder)
+    if files[0].suffix != ".safetensors":
+        found = load_state(folder).get(name)
+    else:
+        found = next((x for path in files if (x := _tensor_in(path, name)) is not None), None)
+    if found is None:
+        raise ModelFormatError(f"the weights in {folder} hold no {name}: get the whole model again")
+    return found
+
+
+def _tensor_in(path: Path, name: str) -> Tensor | None:
+    """A tensor of a safetensors file, if it is there."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return file.get_tensor(name) if name in file.keys() else None  # noqa: SIM118 - not a dict
+    except (OSError, SafetensorError) as error:
+        raise ModelFormatError(
+            f"{path} cannot be read ({error}): get it again if it is damaged"
+        ) from error
+
+
 def _load_file(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
@@ -95,13 +122,17 @@ def _load_file(path: Path) -> dict[str, Tensor]:
     return {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
 
 
-def fingerprint(checkpoint: Checkpoint) -> str:
+def fingerprint(checkpoint: Checkpoint, *more: str) -> str:
     """A short hash that tells two sets of weights apart, in constant time.
 
     It covers the size of each weights file and 64 blocks of 64 KiB spread evenly over it, for
     the transformer and for each Dense layer after it, and the modules after the transformer
     (pooling, Dense layers, Normalize). Training changes every weight, so that a sample shows it;
     a hand-made change of a few bytes between the blocks would not be seen.
+
+    Args:
+        checkpoint: What to look at.
+        more: What else makes a difference; an empty text makes none.
     """
     digest = hashlib.sha256()
     for path in weight_files(checkpoint.transformer):
@@ -112,6 +143,9 @@ def fingerprint(checkpoint: Checkpoint) -> str:
         for path in weight_files(dense.folder):
             _add_file(digest.update, path)
     digest.update(repr(checkpoint.normalize).encode())
+    residual = [dense.residual for dense in checkpoint.denses]
+    for text in (repr(residual) if any(residual) else "", *more):
+        digest.update(text.encode())
     return digest.hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Which settings a query is answered with, and the reranker that they ask for."""
+"""Which settings a query is answered with, and the models of the stages after the first."""
 
 from __future__ import annotations
 
@@ -11,34 +11,43 @@ from typing import Any, TypeAlias
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
 from sbert_retriever.rerank import Reranker
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.request import Query
 from sbert_retriever.types import DEFAULT_RERANKER, Profile, Scorer
 
 RerankerSpec: TypeAlias = str | PathLike[str] | Scorer | Reranker
 """A name or a folder of a cross-encoder, a scorer, or a reranker."""
 
+LateEncoderSpec: TypeAlias = str | PathLike[str] | TokenEncoder
+"""A folder or a hub id of a ColBERT model, or what gives token vectors."""
+
 _DEFAULT_PROFILE = "balanced"
 _LEAST_CANDIDATES_OF_A_BUDGET = 100
+# Where late interaction is not asked for and there is a model for it.
+_LATE = 50
 
 
 class SecondStage:
-    """The reranker of a retriever, and the profile that was saved with its collection.
+    """The reranker and the late-interaction model of a retriever, and its collection's profile.
 
     Args:
         reranker: Found and checked at once; None is the one that a profile names, when one does.
+        late_encoder: Likewise.
         device: For a name or a folder.
         dtype: For a name or a folder.
         metadata: Of the collection.
 
     Raises:
-        InputTypeError: The reranker is nothing of what it may be.
+        InputTypeError: One of them is nothing of what it may be.
         ModelNotFoundError: Nothing holds a model of its name.
+        ModelFormatError: The files of its name are of another kind of model.
     """
 
     def __init__(
         self,
         reranker: RerankerSpec | None = None,
         *,
+        late_encoder: LateEncoderSpec | None = None,
         device: str = "auto",
         dtype: str = "auto",
         metadata: Mapping[str, Any] | None = None,
@@ -47,19 +56,35 @@ class SecondStage:
         self._dtype = dtype
         self._metadata = metadata or {}
         self._named: dict[str, Reranker] = {}
+        self._named_late: dict[str, TokenEncoder] = {}
         self._guard = threading.Lock()
         self._given = (
             None if reranker is None else as_reranker(reranker, device=device, dtype=dtype)
         )
+        self._late = (
+            None
+            if late_encoder is None
+            else as_late_encoder(late_encoder, device=device, dtype=dtype)
+        )
 
     def over(self, metadata: Mapping[str, Any]) -> SecondStage:
         """The same over a collection with that metadata."""
-        return SecondStage(self._given, device=self._device, dtype=self._dtype, metadata=metadata)
+        return SecondStage(
+            self._given,
+            late_encoder=self._late,
+            device=self._device,
+            dtype=self._dtype,
+            metadata=metadata,
+        )
 
     def with_reranker(self, reranker: RerankerSpec | None) -> SecondStage:
         """The same with another reranker, or with none."""
         return SecondStage(
-            reranker, device=self._device, dtype=self._dtype, metadata=self._metadata
+            reranker,
+            late_encoder=self._late,
+            device=self._device,
+            dtype=self._dtype,
+            metadata=self._metadata,
         )
 
     @property
@@ -79,7 +104,8 @@ class SecondStage:
         """What a query is answered with: what it says, over the profile that holds.
 
         That is the one that it names, else the collection's own, else "balanced" where there is a
-        reranker and the query says nothing of it.
+        reranker and the query says nothing of it, with late interaction before it, or in its
+        place, where a model for that was given.
 
         Raises:
             InputError: It takes a reranker and there is none, or no search can follow it.
@@ -114,12 +140,29 @@ class SecondStage:
                 self._named[name] = as_reranker(name, device=self._device, dtype=self._dtype)
             return self._named[name]
 
+    def late_encoder(self, profile: Profile | None = None) -> TokenEncoder | None:
+        """What gives token vectors: what was given, else what a profile names, loaded once.
+
+        None is the bi-encoder of the collection.
+        """
+        name = profile.late_encoder if profile is not None else None
+        if self._late is not None or name is None:
+            return self._late
+        with self._guard:
+            if name not in self._named_late:
+                made = as_late_encoder(name, device=self._device, dtype=self._dtype)
+                self._named_late[name] = made
+            return self._named_late[name]
+
     def _standing(self, asked: Query) -> Profile:
         if (saved := self.saved) is not None:
             return saved
-        if self._given is not None and not _says(asked):
-            return Profile.named(_DEFAULT_PROFILE)
-        return Profile(rerank_depth=0)
+        if _says(asked):
+            return Profile(rerank_depth=0)
+        own = Profile(rerank_depth=0) if self._given is None else Profile.named(_DEFAULT_PROFILE)
+        if self._late is not None:
+            own = replace(own, name="custom", candidates=_LATE, late=_LATE)
+        return own
 
 
 def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "auto") -> Reranker:
@@ -134,13 +177,37 @@ def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "a
     if isinstance(reranker, str | PathLike):
         return Reranker.load(fspath(reranker), device=device, dtype=dtype)
     if isinstance(reranker, type) or not isinstance(reranker, Scorer):
-        kind = type(reranker).__name__
-        name = f"the class {reranker.__name__}" if isinstance(reranker, type) else kind
         raise InputTypeError(
-            f"reranker is {name}, expected a name, a folder, a CrossEncoder, a Reranker or an "
-            "object with score(pairs)"
+            f"reranker is {_described(reranker)}, expected a name, a folder, a CrossEncoder, a "
+            "Reranker or an object with score(pairs)"
         )
     return Reranker(reranker)
+
+
+def as_late_encoder(
+    late_encoder: LateEncoderSpec, *, device: str = "auto", dtype: str = "auto"
+) -> TokenEncoder:
+    """What gives token vectors as it is, or a ColBERT model by its name.
+
+    Raises:
+        InputTypeError: It is nothing of these.
+        ModelNotFoundError: Nothing holds a model of its name.
+        ModelFormatError: What does is no ColBERT model.
+    """
+    if isinstance(late_encoder, str | PathLike):
+        from sbert_retriever.encoder.late_encoder import LateInteractionEncoder
+
+        return LateInteractionEncoder.load(fspath(late_encoder), device=device, dtype=dtype)
+    if isinstance(late_encoder, type) or not isinstance(late_encoder, TokenEncoder):
+        raise InputTypeError(
+            f"late_encoder is {_described(late_encoder)}, expected a folder or a hub id of a "
+            "ColBERT model, or an object with encode_tokens(texts, role=)"
+        )
+    return late_encoder
+
+
+def _described(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _says(asked: Query) -> bool:

@@ -33,8 +33,15 @@ class Asking:
         self, queries: Sequence[str], found: Sequence[list[Hit]], point: OperatingPoint
     ) -> list[list[Hit]]:
         """The candidates of each query in the order of late interaction, as a search has it."""
-        store = self._retriever.store
-        steps = by_late_interaction(store, self._encoder, queries, found, count=point.late)
+        store, late = self._retriever.store, self._retriever.late_encoder
+        steps = by_late_interaction(
+            store,
+            late or self._encoder,
+            queries,
+            found,
+            count=point.late,
+            stored=late is None,
+        )
         return store.connection.run(steps)
 
     def at(self, point: OperatingPoint) -> Asked:

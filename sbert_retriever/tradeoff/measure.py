@@ -41,7 +41,8 @@ def measure_tradeoff(
     """Measure what accuracy costs on a collection.
 
     Args:
-        retriever: Open on the collection.
+        retriever: Open on the collection; late interaction takes its `late_encoder`, where it was
+            opened with one.
         queries: {query id: text}. With qrels, those that nobody judged are left out.
         qrels: {query id: {passage id: grade}}. Without, the deepest rerank is the truth.
         scorer: A cross-encoder; None measures the bi-encoder's points alone.
@@ -66,8 +67,11 @@ def measure_tradeoff(
     if info.count < 1:
         raise InputError("the collection is empty: index something first")
     chosen, notes = _chosen(queries, qrels)
-    means = _means(info, encoder, scorer, judged=qrels is not None)
-    points = operating_points(grid or Grid(), means, k=k, reranker=_name(scorer))
+    late = retriever.late_encoder
+    means = _means(info, late or encoder, scorer, judged=qrels is not None)
+    points = operating_points(
+        grid or Grid(), means, k=k, reranker=_name(scorer), late_encoder=_late_name(late)
+    )
     session = Session(
         retriever,
         chosen,
@@ -91,7 +95,7 @@ def measure_tradeoff(
             k=k,
             truth=truth,
             seed=seed,
-            notes=[*notes, *_remarks(info, means)],
+            notes=[*notes, *_remarks(info, means, late)],
         ),
         points=tuple(session.fitted.get(point.name, point) for point in points),
         grades=grades,
@@ -124,7 +128,13 @@ def _chosen(queries: Mapping[str, str], qrels: Qrels | None) -> tuple[dict[str, 
     return chosen, notes
 
 
-def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None, *, judged: bool) -> Means:
+def _means(
+    info: RetrieverInfo,
+    encoder: Encoder | TokenEncoder,
+    scorer: Scorer | None,
+    *,
+    judged: bool,
+) -> Means:
     return Means(
         dim=info.dim,
         graph=info.indexed > 0,
@@ -144,7 +154,15 @@ def _name(scorer: Scorer | None) -> str | None:
     return identity.name if isinstance(identity, ScorerIdentity) else None
 
 
-def _remarks(info: RetrieverInfo, means: Means) -> Iterable[str]:
+def _late_name(late: TokenEncoder | None) -> str | None:
+    """By which a search can load the late-interaction model again; its class where it has none."""
+    if late is None:
+        return None
+    name = getattr(late, "name", None)
+    return name if isinstance(name, str) else type(late).__name__
+
+
+def _remarks(info: RetrieverInfo, means: Means, late: TokenEncoder | None) -> Iterable[str]:
     """What was not measured, and why; and what its times rest on."""
     if not means.graph and not means.quantized:
         yield (
@@ -153,7 +171,11 @@ def _remarks(info: RetrieverInfo, means: Means) -> Iterable[str]:
         )
     if not means.cosine:
         yield "Its scores are no cosines: cut dimensions were not measured."
-    if info.tokens:
+    if late is not None:
+        told = [getattr(late, about, None) for about in ("dtype", "device")]
+        how = ", ".join(str(value) for value in told if value)
+        yield f"MaxSim compares the token vectors of {_late_name(late)}{how and f' ({how})'}."
+    elif info.tokens:
         yield "Token vectors for MaxSim are kept with the collection."
     if not means.tokens:
         yield "The encoder gives no token vectors: no late interaction."

@@ -179,7 +179,7 @@ class Means:
         dim: Width of the collection's vectors.
         graph: Whether its vectors are in a graph, without which every search is exact.
         cosine: Whether its scores are cosines, which alone survive cut vectors.
-        tokens: Whether the encoder gives token vectors.
+        tokens: Whether anything gives token vectors.
         scorer: Whether there is a cross-encoder.
         lengths: Whether it can be told how long a pair may be.
         words: Whether the collection has sparse vectors.
@@ -214,7 +214,12 @@ class Means:
 
 
 def operating_points(
-    grid: Grid, means: Means, *, k: int, reranker: str | None = None
+    grid: Grid,
+    means: Means,
+    *,
+    k: int,
+    reranker: str | None = None,
+    late_encoder: str | None = None,
 ) -> list[OperatingPoint]:
     """The points of a grid that can be measured, the baseline first.
 
@@ -223,6 +228,7 @@ def operating_points(
         means: What there is.
         k: How many passages are handed out.
         reranker: The cross-encoder's name, for the profiles in which it takes part.
+        late_encoder: Likewise of the late-interaction model, where it is not the bi-encoder.
     """
     points = [point(BASELINE, k)]
     if means.graph:
@@ -241,7 +247,7 @@ def operating_points(
     if grid.everything:
         points.append(point(EVERYTHING, k, everything=True))
     return [
-        _naming(replace(asked, words=means.words), reranker)
+        _naming(replace(asked, words=means.words), reranker, late_encoder)
         for asked in points
         if means.allow(asked)
     ]
@@ -280,10 +286,16 @@ def _at_depth(
         yield point(f"{name} weighted", k, rerank_depth=depth, **weighted, **settings)
 
 
-def _naming(asked: OperatingPoint, reranker: str | None) -> OperatingPoint:
-    if not asked.rerank:
-        return asked
-    return replace(asked, profile=replace(asked.profile, reranker=reranker))
+def _naming(
+    asked: OperatingPoint, reranker: str | None, late_encoder: str | None
+) -> OperatingPoint:
+    """The point with the names of the models that take part."""
+    profile = asked.profile
+    if asked.rerank:
+        profile = replace(profile, reranker=reranker)
+    if asked.late:
+        profile = replace(profile, late_encoder=late_encoder)
+    return replace(asked, profile=profile)
 
 
 def _quantized(grid: Grid, k: int, *, exact: bool) -> Iterator[OperatingPoint]:

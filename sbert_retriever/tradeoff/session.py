@@ -225,8 +225,10 @@ class Session:
 
     def _by_maxsim(self, point: OperatingPoint) -> Hits:
         found, told = self._candidates.of(point), self._told("token vectors")
-        if not self._retriever.store.tokens:
-            encoder: Any = self._retriever.encoder  # gives token vectors: Means.allow saw to it
+        late = self._retriever.late_encoder
+        if late is not None or not self._retriever.store.tokens:
+            # Gives token vectors: Means.allow saw to it.
+            encoder: Any = late or self._retriever.encoder
             return all_by_maxsim(encoder, self._queries, found, count=point.late, on_progress=told)
         ordered: Hits = {}
         for number, (query, hits) in enumerate(found.items()):

@@ -109,6 +109,8 @@ class Profile:
         truncate_dim: Dimensions of the vectors that are used; None is all.
         reranker: The cross-encoder that it was measured with, loaded where a retriever was opened
             without one; None names none.
+        late_encoder: The ColBERT model whose token vectors late interaction compares, loaded where
+            a retriever was opened without one; None compares those of the bi-encoder itself.
         mode: Which vectors the first stage searches; None is "hybrid" where the collection has
             sparse vectors, else "dense".
         fusion: How "hybrid" joins them; None is the default `Fusion`.
@@ -138,14 +140,14 @@ class Profile:
     rescore: bool | None = None
     truncate_dim: int | None = None
     reranker: str | None = None
+    late_encoder: str | None = None
     mode: SearchMode | None = None
     fusion: Fusion | None = None
 
     def __post_init__(self) -> None:
         expect(self.name, str, "Profile.name")
         self._check_first_stage()
-        if self.reranker is not None:
-            expect(self.reranker, str, "Profile.reranker")
+        self._check_models()
         expect(self.exact, bool, "Profile.exact")
         if self.rescore is not None:
             expect(self.rescore, bool, "Profile.rescore")
@@ -165,6 +167,11 @@ class Profile:
             )
         if self.fuse_weight is not None and self.rerank_mode == "replace":
             raise InputError("Profile.fuse_weight is set and rerank_mode is 'replace': use 'fuse'")
+
+    def _check_models(self) -> None:
+        for name in ("reranker", "late_encoder"):
+            if getattr(self, name) is not None:
+                expect(getattr(self, name), str, f"Profile.{name}")
 
     def _check_first_stage(self) -> None:
         if self.mode not in (None, *get_args(SearchMode)):

@@ -39,6 +39,21 @@ def test_answers_equal_those_of_the_library(run: Run, animals: Path) -> None:
     assert outcome.err == ""
 
 
+def test_a_colbert_model_puts_the_best_in_order(
+    run: Run, animals: Path, colbert_folder: Callable[..., Path]
+) -> None:
+    folder = colbert_folder()
+    outcome = run("query", animals, "cat in house", "--late-model", folder, "--json")
+    assert outcome.code == 0, outcome.err
+    with Retriever.open(animals, late_encoder=folder) as retriever:
+        hits = retriever.search("cat in house", 5)
+    assert ids(outcome.json) == [hit.id for hit in hits]
+    assert {hit["score_kind"] for hit in outcome.json["hits"]} == {"maxsim"}
+    wrong = run("query", animals, "cat in house", "--model", folder)
+    assert wrong.code == 2
+    assert "is a ColBERT model" in wrong.err
+
+
 def test_a_text_finds_itself_first_and_is_printed_with_its_place(run: Run, animals: Path) -> None:
     outcome = run("query", animals, "the dog was with people", "-k", "1")
     first, text = outcome.out.splitlines()

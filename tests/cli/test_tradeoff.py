@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sbert_retriever import Retriever
+from sbert_retriever import Profile, Retriever
 from sbert_retriever.tradeoff.report import recompute
 
 Run = Callable[..., Any]
@@ -66,6 +66,31 @@ def test_the_point_chosen_is_kept_with_the_collection(
     missed = run("tradeoff", animals, "--from", file, "--min-ndcg", "2")
     assert missed.code == 2
     assert "no point reaches nDCG@10 2" in missed.err
+
+
+def test_a_colbert_model_gives_the_token_vectors(
+    run: Run,
+    animals: Path,
+    queries: Path,
+    qrels: Path,
+    tmp_path: Path,
+    colbert_folder: Callable[..., Path],
+) -> None:
+    """And a search that follows the point saved loads it by itself."""
+    folder = colbert_folder()
+    outcome = measure(
+        run, animals, queries, tmp_path / "out", "--qrels", qrels, "--no-plot", "--late-model",
+        folder,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert f"MaxSim compares the token vectors of {folder}" in outcome.out
+    wanted = Profile(name="late", candidates=3, rerank_depth=0, late=3, late_encoder=str(folder))
+    with Retriever.open(animals) as retriever:
+        retriever.save_profile(wanted)
+        saved = retriever.search("cat in house", 3)
+    with Retriever.open(animals, late_encoder=folder) as retriever:
+        expected = retriever.search("cat in house", 3, profile=Profile(late=3, rerank_depth=0))
+    assert [(hit.id, hit.score) for hit in saved] == [(hit.id, hit.score) for hit in expected]
 
 
 def test_without_judgements_it_says_what_it_shows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -107,6 +108,65 @@ def test_the_head_is_float32_in_each_architecture(dtype, classifier_folder):
         rough = load(folder, dtype=dtype).score(PAIRS)
         as_dtype = torch.tensor(rough).to(getattr(torch, dtype)).float().numpy()
         assert (as_dtype != rough).any()
+
+
+@pytest.fixture
+def prompted_folder(classifier_folder):
+    """A cross-encoder with prompts of its own, as sentence-transformers saves one."""
+
+    def make(default, **prompts):
+        folder = classifier_folder()
+        kind = "sentence_transformers.base.modules.transformer.Transformer"
+        modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
+        sizes = {"transformer_task": "sequence-classification", "module_output_name": "scores"}
+        sizes["modality_config"] = {"text": {"method": "forward", "method_output_name": "logits"}}
+        whole = {"model_type": "CrossEncoder", "prompts": prompts, "default_prompt_name": default}
+        for name, value in (
+            ("modules.json", modules),
+            ("sentence_bert_config.json", sizes),
+            ("config_sentence_transformers.json", whole),
+        ):
+            (folder / name).write_text(json.dumps(value), encoding="utf-8")
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("default", ["search", None])
+def test_a_models_own_default_prompt_stands_before_the_query(
+    prompted_folder, cross_reference, default
+):
+    """A reranker trained with an instruction scores otherwise without it.
+
+    sentence-transformers puts the prompt that `default_prompt_name` names before the first text of
+    each pair, and no other by itself.
+    """
+    folder = prompted_folder(default, search="find text: ", query="house ")
+    ours = load(folder).predict_logits(PAIRS)
+    assert np.abs(ours[:, 0] - cross_reference(folder, PAIRS)).max() < 1e-4
+    prompt = "find text: " if default else ""
+    bare = load(folder, query_prompt="")
+    expected = bare.score([(prompt + query, text) for query, text in PAIRS])
+    np.testing.assert_array_equal(ours[:, 0], expected)
+    assert (np.abs(ours[:, 0] - bare.score(PAIRS)).min() > 1e-2) is (default is not None)
+    assert (load(folder).identity.weights == bare.identity.weights) is (default is None)
+
+
+def test_a_prompt_that_the_caller_gives_comes_before_the_models_own(prompted_folder, tiny_cross):
+    folder = prompted_folder("search", search="find text: ")
+    given = load(folder, query_prompt="house ")
+    expected = load(folder, query_prompt="").score([("house cat", "a dog")])
+    np.testing.assert_array_equal(given.score([("cat", "a dog")]), expected)
+    prepared = given.prepare([("cat", "a dog")])
+    np.testing.assert_array_equal(prepared.score([0]), expected)
+    assert prepared.lengths[0] == tiny_cross.prepare([("house cat", "a dog")]).lengths[0]
+
+
+def test_a_default_prompt_that_is_not_there_is_refused(prompted_folder):
+    folder = prompted_folder("search", query="house ")
+    with pytest.raises(ModelFormatError, match="the default prompt 'search', and has 'query'"):
+        load(folder)
+    assert load(folder, query_prompt="").score(PAIRS).shape == (5,)
 
 
 def test_padded_and_packed_batches_give_the_same(tiny_cross):

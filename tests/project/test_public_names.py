@@ -23,6 +23,7 @@ from sbert_retriever import (
     Retriever,
     SearchResult,
 )
+from sbert_retriever.encoder.late_encoder import LateInteractionEncoder
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -99,7 +100,7 @@ CALLS = {
     BiEncoder.token_counts: "(texts, *, role)",
     CrossEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
-    "long_passages='truncate', on_truncate='warn', batch_tokens=None)",
+    "long_passages='truncate', on_truncate='warn', batch_tokens=None, query_prompt=None)",
     CrossEncoder.warm_up: "()",
     CrossEncoder.score: "(pairs, *, show_progress=False)",
     CrossEncoder.score_detailed: "(pairs, *, show_progress=False)",
@@ -117,10 +118,16 @@ CALLS = {
     Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
-    Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
-    "quantization=None, storage=None, truncate_dim=None, collection_name='default', tenant=None, "
-    "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
-    "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
+    LateInteractionEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, "
+    "cache_dir=None, token=None, local_files_only=None, query_length=None, passage_length=None, "
+    "batch_tokens=None)",
+    LateInteractionEncoder.encode_tokens: "(texts, *, role)",
+    LateInteractionEncoder.warm_up: "()",
+    Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, "
+    "sparse=None, quantization=None, storage=None, truncate_dim=None, "
+    "collection_name='default', tenant=None, device='auto', dtype='auto', api_key=None, "
+    "client=None, async_client=None, filterable=None, layout=None, create=True, timeout_s=None, "
+    "prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "

@@ -9,6 +9,7 @@ from qdrant_client import QdrantClient
 from sbert_retriever import BiEncoder, Passage, Retriever
 from sbert_retriever.encoder.late_interaction import maxsim
 from sbert_retriever.errors import InputError
+from sbert_retriever.index.storage import Storage
 from sbert_retriever.testing import HashEncoder, mixed_vectors, tiny_bert
 from sbert_retriever.tradeoff.files import write_all
 from sbert_retriever.tradeoff.first_stage import Contents, CutVectors, read_contents
@@ -138,6 +139,33 @@ def test_late_interaction_puts_the_candidates_in_the_order_of_maxsim(
             swapped = [1, 0] if words[1] > words[0] else [0, 1]
             expected = [order[n] for n in swapped] + order[2:]
             assert records.answers["MaxSim 4, cross-encoder 2"][query] == expected
+
+
+def test_a_model_of_its_own_makes_the_points_of_late_interaction(
+    tmp_path, queries, qrels, texts, colbert_folder
+):
+    """Its name goes into the profiles, and token vectors that the collection keeps stay unread."""
+    folder = colbert_folder()
+    grid = Grid(depths=(), dimensions=(), late=4, early_stops=(), profiles=(), everything=False)
+    settings = {"device": "cpu", "dtype": "float32"}
+    model = tiny_bert(tmp_path / "model")
+    with Retriever.open(tmp_path / "a", model=model, storage=Storage(tokens=True)) as retriever:
+        retriever.index((Passage(i, text) for i, text in texts.items()), on_truncate="ignore")
+    with Retriever.open(tmp_path / "a", late_encoder=folder, **settings) as retriever:
+        records = measure_tradeoff(retriever, queries, qrels=qrels, grid=grid, k=4, timed_queries=1)
+        encoder = retriever.late_encoder
+        for query, text in queries.items():
+            hits = retriever.search(text, 4, profile=Profile(rerank_depth=0))
+            asked = encoder.encode_tokens([text], role="query")[0]
+            tokens = encoder.encode_tokens([hit.text for hit in hits], role="passage")
+            order = np.argsort([-maxsim(asked, rows) for rows in tokens], kind="stable")
+            assert records.answers["MaxSim 4"][query] == [hits[n].id for n in order]
+    profiles = {point.name: point.profile for point in records.points}
+    assert profiles["MaxSim 4"].late_encoder == str(folder)
+    assert profiles[BASELINE].late_encoder is None
+    notes = " ".join(records.setting.notes)
+    assert f"MaxSim compares the token vectors of {folder} (float32, cpu)." in notes
+    assert "are kept with the collection" not in notes
 
 
 def test_the_widths_of_the_walk_are_measured_where_there_is_a_graph():
