@@ -21,9 +21,11 @@ SUFFIXES = (".png", ".svg")
 _LOOKS = {
     "bi-encoder": ("o", "#1b6ca8"),
     "fewer dimensions": ("s", "#7a5195"),
+    "words, or both": ("P", "#b8860b"),
     "late interaction": ("^", "#2a9d62"),
     "cross-encoder": ("D", "#d1495b"),
     "cross-encoder, fused": ("v", "#e07b39"),
+    "both, cross-encoder": ("X", "#8e44ad"),
 }
 _FRONT = "#888888"
 # Where a label may go, in points from its mark, the best places first.
@@ -81,10 +83,14 @@ def _new_figure() -> Figure:
 
 def _kind(report: PointReport) -> str:
     point = report.point
+    if point.rerank and point.mode == "hybrid":
+        return "both, cross-encoder"
     if point.rerank:
         return "cross-encoder, fused" if point.fused else "cross-encoder"
     if point.late:
         return "late interaction"
+    if point.mode != "dense":
+        return "words, or both"
     return "fewer dimensions" if point.profile.truncate_dim else "bi-encoder"
 
 
