@@ -28,10 +28,12 @@ _LOOKS = {
     "both, cross-encoder": ("X", "#8e44ad"),
 }
 _FRONT = "#888888"
+# Points from which on their names need a larger picture.
+_MANY = 25
 # Where a label may go, in points from its mark, the best places first.
 _PLACES = [
     (direction[0] * distance, direction[1] * distance)
-    for distance in (7, 16, 28, 42, 58, 76)
+    for distance in (7, 16, 28, 42, 58, 76, 100, 130, 165, 205)
     for direction in ((1, 0.9), (1, -1.1), (-1, 0.9), (-1, -1.1), (0, 1.4), (0, -1.6))
 ]
 
@@ -57,9 +59,9 @@ def draw(report: TradeoffReport) -> Figure:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    figure = _new_figure()
-    axes = figure.add_subplot()
     shown = [point for point in report.points if point.accuracy]
+    figure = _new_figure(crowded=len(shown) > _MANY)
+    axes = figure.add_subplot()
     measure = report.measures[0]
     _draw_front(axes, report.front, measure)
     _draw_marks(axes, shown, measure)
@@ -70,13 +72,13 @@ def draw(report: TradeoffReport) -> Figure:
     return figure
 
 
-def _new_figure() -> Figure:
+def _new_figure(*, crowded: bool) -> Figure:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", extra="eval", purpose="draw the trade-off") from error
-    figure = Figure(figsize=(10, 6.2), layout="constrained")
+    figure = Figure(figsize=(14, 9.5) if crowded else (10, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
