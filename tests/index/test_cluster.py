@@ -6,14 +6,10 @@ where there is one.
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-import time
 from asyncio import to_thread
 from contextlib import closing
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from qdrant_client import QdrantClient, models
@@ -31,171 +27,7 @@ from sbert_retriever.testing import HashEncoder
 from sbert_retriever.transfer import copy_collection, rebuild
 
 BASE = "/collections/docs"
-DONE = {"operation_id": 1, "status": "completed"}
 PASSAGES = [Passage("a", "green tea"), Passage("b", "black tea")]
-
-
-class RefusedError(Exception):
-    """What a server answers with status 400."""
-
-
-class Listener(ThreadingHTTPServer):
-    """Collections that remember their settings and their shard keys, and hold nothing.
-
-    As Qdrant does, it refuses a shard key that is not there, and a write without one where a
-    collection has them.
-    """
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked, self.collections, self.shards = [], {}, {}
-        self.clustered, self.pause_s = True, 0.0
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-    @property
-    def made(self):
-        return self.collections["docs"]
-
-    @property
-    def keys(self):
-        return self.shards.get("docs", [])
-
-    def bodies(self, method, path):
-        """What was sent to a path, in order: (query, body)."""
-        return [(query, body) for m, p, query, body in self.asked if (m, p) == (method, path)]
-
-    def handle_error(self, *_):
-        """A client that no longer waits for the answer is no news here."""
-
-    def result(self, method, path, body):
-        _, _, name, *rest = [*path.split("/"), ""]
-        what = "/".join(rest).rstrip("/")
-        if (method, what) == ("PUT", ""):
-            self.collections[name] = body
-        if (method, what) == ("PUT", "shards"):
-            self.make_key(name, body["shard_key"])
-        if what.startswith("points"):
-            time.sleep(self.pause_s)
-            self.check_keys(name, method, what, body)
-        searches = (body or {}).get("searches", ())
-        operations = (body or {}).get("operations", ())
-        known = {"shard_keys": [{"key": key} for key in self.shards.get(name, ())]}
-        answers = {
-            ("GET", "exists"): {"exists": name in self.collections},
-            ("GET", "shards"): known,
-            ("GET", ""): self.info(name),
-            ("POST", "points/count"): {"count": 0},
-            ("POST", "points"): [],
-            ("POST", "points/query"): {"points": []},
-            ("POST", "points/query/batch"): [{"points": []}] * len(searches),
-            ("POST", "points/scroll"): {"points": []},
-            ("PUT", "points"): DONE,
-            ("POST", "points/batch"): [DONE] * len(operations),
-            ("POST", "points/delete"): DONE,
-            ("PUT", "index"): DONE,
-        }
-        return {"aliases": []} if path == "/aliases" else answers.get((method, what), True)
-
-    def make_key(self, name, key):
-        if not self.clustered:
-            raise RefusedError("Distributed mode disabled")
-        if key in self.shards.setdefault(name, []):
-            raise RefusedError(f"Sharding key {key} already exists")
-        self.shards[name].append(key)
-
-    def check_keys(self, name, method, what, body):
-        if self.collections[name].get("sharding_method") != "custom":
-            return
-        writes = method == "PUT" or what in ("points/delete", "points/batch")
-        if "query" in what and not self.shards.get(name):
-            raise RefusedError("there are no shards to search")
-        for part in parts(body):
-            key = part.get("shard_key")
-            if key is None and writes:
-                raise RefusedError("Shard key not specified")
-            if key is not None and key not in self.shards.get(name, ()):
-                raise RefusedError(f"Shard key {key} not found")
-
-    def info(self, name):
-        made = self.collections.get(name, {})
-        params = {
-            "vectors": made.get("vectors"),
-            "sparse_vectors": made.get("sparse_vectors"),
-            "shard_number": made.get("shard_number") or 1,
-            "replication_factor": made.get("replication_factor") or 1,
-            "write_consistency_factor": made.get("write_consistency_factor") or 1,
-            "sharding_method": made.get("sharding_method"),
-        }
-        hnsw = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
-        optimizer = {
-            "deleted_threshold": 0.2,
-            "vacuum_min_vector_number": 1000,
-            "default_segment_number": 0,
-            "flush_interval_sec": 5,
-        }
-        config = {"params": params, "hnsw_config": hnsw, "optimizer_config": optimizer}
-        return {
-            "status": "green",
-            "optimizer_status": "ok",
-            "segments_count": 1,
-            "payload_schema": {},
-            "config": {**config, "metadata": made.get("metadata")},
-        }
-
-
-def parts(body):
-    """What of a request names a shard key: itself, its searches or its operations."""
-    operations = [inner for o in body.get("operations", ()) for inner in o.values()]
-    return body.get("searches") or operations or [body]
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def answer(self):
-        path, _, query = self.path.partition("?")
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = json.loads(raw) if raw else None
-        self.server.asked.append((self.command, path, query, body))
-        try:
-            answer = {"result": self.server.result(self.command, path, body), "status": "ok"}
-        except RefusedError as refused:
-            answer = {"status": {"error": f"Bad request: {refused}"}}
-        text = json.dumps({**answer, "time": 0.0}).encode()
-        self.send_response(200 if "result" in answer else 400)
-        self.send_header("Content-Length", str(len(text)))
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(text)
-
-    def do_GET(self):
-        self.answer()
-
-    def do_POST(self):
-        self.answer()
-
-    def do_PUT(self):
-        self.answer()
-
-    def do_PATCH(self):
-        self.answer()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def listener():
-    server = Listener()
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def opened(listener, **options):
@@ -230,7 +62,7 @@ def test_each_tenant_has_its_own_shards_and_its_calls_go_there_alone(listener, s
         acme.delete(filter={"n": 1})
         rewritten = [draft(Passage("a", "green tea", {"n": 2}), acme.store.layout)]
         acme.store.connection.run(acme.store.rewrite(rewritten))
-    sent = [(path, part) for _, path, _, body in listener.asked[began:] for part in parts(body)]
+    sent = listener.parts_from(began)
     assert {path.removeprefix(BASE) for path, _ in sent} == {
         *("/points", "/points/query", "/points/query/batch", "/points/count"),
         *("/points/scroll", "/points/delete", "/points/batch"),
