@@ -207,7 +207,7 @@ class Retriever(Closing):
             InputError: This retriever is bound to a tenant itself, or the name is empty.
         """
         store = self._store.for_tenant(tenant)
-        self._run(store.open_shard())
+        self._run(store.find_part())
         return type(self)(store, self._encoder, self._second)
 
     # Searching --------------------------------------------------------------------------
@@ -263,8 +263,9 @@ class Retriever(Closing):
             group_size: How many hits of a group at most.
             diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
                 chosen by maximal marginal relevance among more, without a rerank.
-            timeout_s: Seconds that a server may take to answer, before it gives up; the client's
-                own patience is that of `open`.
+            timeout_s: Seconds that a server has for each request of this search (a whole number
+                of them, rounded up), in the place of the `timeout_s` of `open`; what failed in
+                passing is not tried again after that.
             mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
                 the collection has sparse vectors. None is "hybrid" where it has.
             fusion: How "hybrid" joins both.
