@@ -8,7 +8,6 @@ from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any, TypeAlias
 
-from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
 from sbert_retriever.rerank import Reranker
@@ -144,6 +143,8 @@ def as_token_encoder(late: LateSpec, *, device: str = "auto", dtype: str = "auto
         ModelNotFoundError: Nothing holds a model of its name.
     """
     if isinstance(late, str | PathLike):
+        from sbert_retriever.encoder.colbert import ColbertEncoder  # torch takes a second
+
         return ColbertEncoder.load(late, device=device, dtype=dtype)
     if isinstance(late, type) or not isinstance(late, TokenEncoder):
         kind = late.__name__ if isinstance(late, type) else type(late).__name__
