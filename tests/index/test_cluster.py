@@ -15,6 +15,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 
 from sbert_retriever import Passage, Retriever
+from sbert_retriever.cli import main
 from sbert_retriever.errors import (
     InputError,
     InputTypeError,
@@ -23,7 +24,7 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.points import draft
 from sbert_retriever.index.storage import Storage
-from sbert_retriever.testing import HashEncoder
+from sbert_retriever.testing import HashEncoder, tiny_bert
 from sbert_retriever.transfer import copy_collection, rebuild
 
 BASE = "/collections/docs"
@@ -203,6 +204,21 @@ def test_a_time_limit_changes_nothing_where_no_server_is_asked(tmp_path):
 def test_parts_of_tenants_are_for_a_server(tmp_path):
     with pytest.raises(InputError, match=r"Storage\.shard_by_tenant is for a Qdrant server"):
         Retriever.open(tmp_path, model=HashEncoder(), storage=Storage(shard_by_tenant=True))
+
+
+def test_the_command_spreads_a_new_collection_and_leaves_one_that_is_there(
+    listener, tmp_path, capsys
+):
+    model = tiny_bert(tmp_path / "model")
+    (tmp_path / "tea.txt").write_text("Green tea is steeped for three minutes.")
+    spread = ["--collection", "docs", "--model", str(model), "--shards", "3", "--replicas", "2"]
+    command = ["index", str(tmp_path / "tea.txt"), "--to", listener.url, *spread]
+    assert main(command) == 0
+    assert (listener.made["shard_number"], listener.made["replication_factor"]) == (3, 2)
+    assert "is there" not in capsys.readouterr().err
+    assert main(command) == 0
+    assert "'docs' is there and stays as it is: --shards, --replicas" in capsys.readouterr().err
+    assert len(listener.bodies("PUT", BASE)) == 1
 
 
 @pytest.mark.server
