@@ -13,6 +13,7 @@ from qdrant_client import models
 from sbert_retriever import Passage, Profile, Retriever
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.points import point_id
+from sbert_retriever.ingest.files import stored_sources
 from sbert_retriever.testing import HashEncoder, TableScorer
 
 OURS = [
@@ -124,6 +125,13 @@ def test_nothing_of_theirs_is_overwritten_or_pruned(both):
     assert us.get(["doc"])[0].metadata == {"kind": "changed"}
     assert them.get(["doc"]) == THEIRS[:1]
     assert them.search(QUESTION, 1)[0].text == THEIRS[0].text
+
+
+def test_the_sources_that_pruning_looks_at_are_ones_own(both):
+    _, us, them = both
+    ours = us.store.connection.run(stored_sources(us.store))
+    assert ours == {"plans.md", "notes.md"}
+    assert them.store.connection.run(stored_sources(them.store)) == {"plans.md", "prices.md"}
 
 
 def test_deleting_everything_is_ones_own_everything(both):
