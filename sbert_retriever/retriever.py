@@ -40,7 +40,7 @@ from sbert_retriever.search.request import (
     query_texts,
     whole,
 )
-from sbert_retriever.search.second_stage import LateEncoderSpec, RerankerSpec, SecondStage
+from sbert_retriever.search.second_stage import LateSpec, RerankerSpec, SecondStage
 from sbert_retriever.sparse import SparseSpec, as_sparse_encoder
 from sbert_retriever.types import (
     Encoder,
@@ -90,7 +90,7 @@ class Retriever(Closing):
         *,
         model: str | PathLike[str] | Encoder | None = None,
         reranker: RerankerSpec | None = None,
-        late_encoder: LateEncoderSpec | None = None,
+        late_encoder: LateSpec | None = None,
         sparse: SparseSpec | None = None,
         quantization: Quantization | models.QuantizationConfig | None = None,
         storage: Storage | None = None,
@@ -119,11 +119,11 @@ class Retriever(Closing):
             reranker: The second stage: a cross-encoder's folder, packaged name or hub id, a
                 `CrossEncoder`, a `Reranker`, or any `Scorer`. None loads the one that the
                 collection's saved profile names, if it names one, at the first search.
-            late_encoder: A ColBERT model for late interaction: a folder, a hub id, or what has
-                `encode_tokens`. The best candidates are put in order by its token vectors, before
-                any rerank: 50, or as many as a profile's `late` says. None loads the one that the
-                saved profile names; where it names none, late interaction takes the token vectors
-                of the bi-encoder.
+            late_encoder: What gives token vectors for late interaction: a ColBERT checkpoint's
+                folder or hub id, or any object with `encode_tokens(texts, role=)`. The best
+                candidates are put in order by them, before any rerank: 50, or as many as a
+                profile's `late` says. None loads the one that the collection's saved profile names;
+                where it names none, late interaction takes the bi-encoder's own.
             sparse: "bm25" keeps words beside meanings: a collection that is created has sparse
                 vectors too, and searches are hybrid. Also a SPLADE model's name, or any
                 `SparseEncoder`. None creates none, and reopens with the collection's own.
@@ -154,7 +154,8 @@ class Retriever(Closing):
             CollectionNotFoundError: There is no such collection, and no model to create it with
                 or no leave to.
             ContractError: It was built with another model.
-            InputError: The location, or a kind of `filterable`, has no known form.
+            InputError: The location, or a kind of `filterable`, has no known form; or token
+                vectors are to be kept and are not the bi-encoder's.
             ModelFormatError: The files of a model are of another kind of model.
             ModelNotFoundError: Nothing holds a model of that name.
             StoreLockedError: Another process holds the folder.
@@ -162,7 +163,7 @@ class Retriever(Closing):
             StoreUnavailableError: No server answered within a few seconds.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
-        second = SecondStage(reranker, late_encoder=late_encoder, device=device, dtype=dtype)
+        second = SecondStage(reranker, device=device, dtype=dtype, late=late_encoder)
         kept = joined(storage, quantization)
         if kept.tokens and late_encoder is not None:
             raise InputError(
@@ -216,7 +217,7 @@ class Retriever(Closing):
             InputError: This retriever is bound to a tenant itself, or the name is empty.
         """
         store = self._store.for_tenant(tenant)
-        self._run(store.open_shard())
+        self._run(store.find_part())
         return type(self)(store, self._encoder, self._second)
 
     # Searching --------------------------------------------------------------------------
@@ -273,8 +274,9 @@ class Retriever(Closing):
             group_size: How many hits of a group at most.
             diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
                 chosen by maximal marginal relevance among more, without a rerank.
-            timeout_s: Seconds that a server may take to answer, before it gives up; the client's
-                own patience is that of `open`.
+            timeout_s: Seconds that a server has for each request of this search (a whole number
+                of them, rounded up), in the place of the `timeout_s` of `open`; what failed in
+                passing is not tried again after that.
             mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
                 the collection has sparse vectors. None is "hybrid" where it has.
             fusion: How "hybrid" joins both.
@@ -575,9 +577,9 @@ class Retriever(Closing):
         return self._encoder.get()
 
     @property
-    def late_encoder(self) -> TokenEncoder | None:
-        """What it was opened with for late interaction; None compares the bi-encoder's vectors."""
-        return self._second.late_encoder()
+    def late_encoder(self) -> Encoder | TokenEncoder:
+        """What gives token vectors for late interaction: the one that was given, or the encoder."""
+        return self._second.late or self._encoder.get()
 
     @property
     def store(self) -> PassageStore:

@@ -148,7 +148,8 @@ def _as_pylate(folder: Path, settings: dict[str, Any]) -> Path:
     for name, value in (
         ("modules.json", modules),
         ("1_Dense/config.json", dense),
-        ("sentence_bert_config.json", {"max_seq_length": 15, "do_lower_case": False}),
+        # PyLate saves the length of whatever it read last, a query perhaps: it says nothing.
+        ("sentence_bert_config.json", {"max_seq_length": 11, "do_lower_case": False}),
         ("config_sentence_transformers.json", said | settings),
     ):
         (folder / name).write_text(json.dumps(value), encoding="utf-8")

@@ -88,8 +88,8 @@ def query(
         typer.Option(
             "--late-model",
             metavar="MODEL",
-            help="A ColBERT model, a folder or a hub id, that puts the best passages in order by "
-            "late interaction, before any rerank.",
+            help="A ColBERT checkpoint, a folder or a hub id, that puts the best passages in order "
+            "by late interaction, before any rerank.",
             show_default=False,
         ),
     ] = None,

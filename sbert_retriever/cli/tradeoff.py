@@ -75,8 +75,8 @@ def tradeoff(
         typer.Option(
             "--late-model",
             metavar="MODEL",
-            help="A ColBERT model for it, a folder or a hub id; without it, the token vectors of "
-            "the bi-encoder itself.",
+            help="A ColBERT checkpoint for it, a folder or a hub id. Without it, the bi-encoder's "
+            "own token vectors.",
             show_default=False,
         ),
     ] = None,

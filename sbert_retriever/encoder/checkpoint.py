@@ -193,7 +193,7 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
         raise ModelFormatError(
             f"{checkpoint.folder / 'modules.json'} has an entry without a type: {module!r}"
         ) from error
-    part = _inside(checkpoint.folder, path)
+    part = inside(checkpoint.folder, path)
     known = kind.startswith(("sentence_transformers.", "pylate.models."))
     reader = _READERS.get(kind.rsplit(".", 1)[-1]) if known else None
     if reader is None:
@@ -204,7 +204,7 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
     return reader(checkpoint, part)
 
 
-def _inside(folder: Path, path: str) -> Path:
+def inside(folder: Path, path: str) -> Path:
     """A module's folder, which may not lie outside its model's."""
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         raise ModelFormatError(f"{folder / 'modules.json'} points outside its folder: {path!r}")
@@ -312,7 +312,7 @@ def _read_normalize(checkpoint: Checkpoint, part: Path) -> Checkpoint:
 
 
 def _read_mask(checkpoint: Checkpoint, part: Path) -> Checkpoint:
-    """Which token vectors count, which only late interaction asks: `colbert` reads it."""
+    """Which token vectors count, which `colbert_settings` reads for late interaction."""
     del part
     return checkpoint
 

@@ -1,231 +1,241 @@
-"""What the files of a ColBERT checkpoint say of its token vectors (Khattab and Zaharia 2020).
-
-The paper's section 3.2: a marker, [Q] or [D], stands after [CLS]; a query is filled with [MASK]
-tokens to a fixed length, which are scored like its own (query augmentation); a passage's
-punctuation is left out; a linear layer without bias makes the vectors narrow, and each gets
-length 1. Three layouts are read:
-
-- colbert-ai's, as of colbert-ir/colbertv2.0: an HF_ColBERT in config.json, whose weights hold the
-  projection as `linear.weight` (dim, hidden), and the settings in artifact.metadata.
-- PyLate's: modules.json with a Transformer and Dense layers, the settings in
-  config_sentence_transformers.json.
-- sentence-transformers' own since release 6: the settings beside the Transformer and in a
-  MultiVectorMask module; its markers are prompts.
-"""
+"""A ColBERT model: texts to one vector a token, for late interaction."""
 
 from __future__ import annotations
 
-import string
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+import os
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from sbert_retriever.encoder.adjust import check_length
-from sbert_retriever.encoder.checkpoint import Checkpoint, position_limit
-from sbert_retriever.encoder.json_files import load_json, read_json
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own customary name
+from torch import Tensor, nn
+
+from sbert_retriever.encoder.backbone import Backbone, load_backbone
+from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
+from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.colbert_settings import ColbertSettings, read_colbert, with_lengths
+from sbert_retriever.encoder.colbert_tokens import Counts, RoleTokens, role_tokens
+from sbert_retriever.encoder.finite import check_finite
+from sbert_retriever.encoder.head import load_dense
+from sbert_retriever.encoder.kinds import expect_colbert
+from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.process import settle
+from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.texts import checked, windows
+from sbert_retriever.encoder.tokenizer import load_tokenizer
+from sbert_retriever.encoder.weights import load_tensor, weight_files
 from sbert_retriever.errors import ModelFormatError
 from sbert_retriever.types import Role
 
-_ROLES: dict[str, Role] = {"query": "query", "document": "passage"}
-_PUNCTUATION = tuple(string.punctuation)
+if TYPE_CHECKING:
+    from sbert_retriever.types import Vectors
+
+_ROLES: tuple[Role, ...] = ("query", "passage")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Expansion:
-    """How short queries are filled.
+class ColbertEncoder:
+    """A ColBERT model (Khattab and Zaharia 2020). Made by `load`.
 
-    Args:
-        length: Tokens up to which, special ones included.
-        attended: Whether the query's own tokens see those that fill it; these see the query's
-            in any case.
-        token: With what; None is the tokenizer's mask token.
-    """
-
-    length: int
-    attended: bool = False
-    token: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColbertSettings:
-    """How texts become token vectors.
+    `maxsim` of `late_interaction` compares what it gives. One instance may be used from many
+    threads. Weights are read at the first use, once.
 
     Args:
-        markers: By role, the token that is put after the first one; "" is none.
-        prompts: By role, what is put before each text.
-        lengths: By role, tokens that are read, special ones and the marker included; None is
-            without limit.
-        expansion: How queries are filled; None leaves them as they are.
-        skipped: Tokens that give no vector, as the vocabulary writes them.
-        skipped_in: The roles that this holds for.
+        checkpoint: What to run.
+        settings: How texts become token vectors.
+        name: As it was asked for.
+        device: Where it runs.
+        dtype: In which floating type the transformer runs; the projection runs in float32.
+        batch_tokens: Tokens in a batch, padding included; None suits the device.
     """
 
-    markers: Mapping[Role, str]
-    prompts: Mapping[Role, str]
-    lengths: Mapping[Role, int | None]
-    expansion: Expansion | None
-    skipped: tuple[str, ...] = ()
-    skipped_in: tuple[Role, ...] = ("passage",)
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        settings: ColbertSettings,
+        *,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        batch_tokens: int | None = None,
+    ) -> None:
+        weight_files(checkpoint.transformer)
+        self.name = name
+        self._checkpoint = checkpoint
+        self._settings = settings
+        self._device, self._dtype = device, dtype
+        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
+        texts = load_tokenizer(
+            checkpoint.transformer,
+            checkpoint.config,
+            max_length=None,
+            lowercase=checkpoint.lowercase,
+        )
+        self._pad_id = texts.pad_id
+        self._roles = {role: role_tokens(role, texts, settings, checkpoint) for role in _ROLES}
+        self._lock = threading.Lock()
+        self._model: tuple[Backbone, nn.Module] | None = None
+
+    @classmethod
+    def load(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        token: str | None = None,
+        local_files_only: bool | None = None,
+        query_length: int | None = None,
+        passage_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> ColbertEncoder:
+        """Load a ColBERT model by name, as colbert-ai, PyLate or sentence-transformers saved it.
+
+        Args:
+            name: A folder or a hub id.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16".
+            revision: A branch, tag or commit of the hub.
+            cache_dir: The hub's cache.
+            token: For private repositories of the hub.
+            local_files_only: True never asks the network; None asks HF_HUB_OFFLINE.
+            query_length: Tokens of a query, special ones and those that fill it included; None
+                takes the model's.
+            passage_length: Tokens of a passage that are read, special ones included; None takes the
+                model's, which is often less than a bi-encoder reads (180, 220).
+            batch_tokens: Tokens in a batch, padding included; None suits the device.
+
+        Raises:
+            ModelNotFoundError: Nothing answers to the name; the message lists where was looked.
+            ModelFormatError: The files cannot be used, or are of another kind of model.
+            DeviceError: The device is not on this machine.
+            InputError: An argument is out of range.
+        """
+        chosen = choose_device(device)
+        floating = choose_dtype(dtype, chosen)
+        hub = HubOptions(
+            revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
+        )
+        found = locate(name, hub)
+        checkpoint = read_checkpoint(found.folder, found.packaged)
+        expect_colbert(checkpoint, found.name)
+        settings = with_lengths(
+            read_colbert(checkpoint),
+            checkpoint,
+            query_length=query_length,
+            passage_length=passage_length,
+        )
+        return cls(
+            checkpoint,
+            settings,
+            name=found.name,
+            device=chosen,
+            dtype=floating,
+            batch_tokens=batch_tokens,
+        )
+
+    @property
+    def query_length(self) -> int | None:
+        """Tokens of a query, special ones included; None is without limit."""
+        return self._settings.lengths["query"]
+
+    @property
+    def passage_length(self) -> int | None:
+        """Tokens of a passage that are read, special ones included; None is without limit."""
+        return self._settings.lengths["passage"]
+
+    @property
+    def device(self) -> str:
+        """Where it runs: "cpu", "cuda:0", "mps"."""
+        return str(self._device)
+
+    @property
+    def dtype(self) -> str:
+        """The floating type its transformer computes in: "float32", "bfloat16", "float16"."""
+        return str(self._dtype).removeprefix("torch.")
+
+    def warm_up(self) -> None:
+        """Read the weights now, so that no text has to wait for them."""
+        self._loaded()
+
+    def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
+        """Encode texts to one vector a token. Never warns of truncation.
+
+        Args:
+            texts: Any iterable of str.
+            role: "query" or "passage".
+
+        Returns:
+            For each text float32 (tokens, width), each row of length 1. A query has the vectors of
+            the tokens that fill it too; a passage none of its punctuation.
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+            ModelError: A vector is not finite; the message names its position.
+        """
+        found: list[Vectors] = []
+        for window in windows(checked(texts)):
+            vectors = self._encoded(window, self._roles[role])
+            sums = np.stack([each.sum(axis=0) for each in vectors])
+            check_finite(sums, window, start=len(found), dtype=self.dtype)
+            found.extend(vectors)
+        return found
+
+    def _encoded(self, texts: list[str], tokens: RoleTokens) -> list[Vectors]:
+        """Token vectors (tokens, width) of each text of one window."""
+        backbone, projection = self._loaded()
+        ids, seen = tokens.encode(texts)
+        found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(texts)
+        batches = token_batches(ids, max_tokens=self._batch_tokens, full_tokens=self._full_tokens)
+        with torch.inference_mode():
+            for batch in batches:
+                grid, mask = self._padded(batch, seen)
+                projected = projection(backbone(grid, mask).float())
+                states = F.normalize(projected, dim=2).cpu().numpy()
+                for row, own, text in zip(batch.rows, batch.token_ids, states, strict=True):
+                    found[row] = text[: len(own)][tokens.kept(own)]
+        return found
+
+    def _padded(self, batch: TokenBatch, seen: Counts) -> tuple[Tensor, Tensor | None]:
+        """Token ids (batch, length), and which of them are attended to; None where all are."""
+        grid, _ = batch.padded(self._pad_id, device=self._device)
+        counts = seen[list(batch.rows)]
+        if counts.min() == grid.shape[1]:
+            return grid, None
+        mask = np.arange(grid.shape[1]) < counts[:, None]
+        return grid, torch.from_numpy(mask).to(self._device)
+
+    def _loaded(self) -> tuple[Backbone, nn.Module]:
+        """The model, read from disk by the first thread that asks."""
+        settle(self._device)
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    self._model = (
+                        load_backbone(self._checkpoint, device=self._device, dtype=self._dtype),
+                        _load_projection(self._checkpoint).to(self._device),
+                    )
+        return self._model
 
 
-def read_colbert(checkpoint: Checkpoint) -> ColbertSettings:
-    """The settings of a checkpoint, in whichever layout; lengths end where the model's do.
+def _load_projection(checkpoint: Checkpoint) -> nn.Module:
+    """What makes token vectors narrow: Dense layers, or colbert-ai's `linear.weight` (dim, hidden).
 
     Raises:
-        ModelFormatError: A file cannot be read, or asks for something that is not supported.
+        ModelFormatError: There is none in the weights, or it does not fit.
     """
-    try:
-        settings = _read(checkpoint)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    if (checkpoint.folder / "modules.json").is_file():
+        return nn.Sequential(*(load_dense(spec) for spec in checkpoint.denses))
+    weight = load_tensor(checkpoint.transformer, "linear.weight").float()
+    width = checkpoint.config.get("hidden_size")
+    if weight.ndim != 2 or weight.shape[1] != width:
         raise ModelFormatError(
-            f"the settings of {checkpoint.folder} as a ColBERT model cannot be read "
-            f"({type(error).__name__}: {error}): get the whole model again"
-        ) from error
-    return _within(settings, position_limit(checkpoint.config))
-
-
-def with_lengths(
-    settings: ColbertSettings,
-    checkpoint: Checkpoint,
-    *,
-    query_length: int | None,
-    passage_length: int | None,
-) -> ColbertSettings:
-    """The settings with the caller's lengths; None keeps the checkpoint's.
-
-    Raises:
-        InputError: The model cannot read so many tokens, or it is too few.
-    """
-    limit = position_limit(checkpoint.config)
-    lengths, expansion = dict(settings.lengths), settings.expansion
-    if passage_length is not None:
-        check_length("passage_length", passage_length, limit)
-        lengths["passage"] = passage_length
-    if query_length is not None:
-        check_length("query_length", query_length, limit)
-        if expansion is not None:
-            fixed = expansion.length == lengths["query"]
-            filled = query_length if fixed else min(expansion.length, query_length)
-            expansion = replace(expansion, length=filled)
-        lengths["query"] = query_length
-    return replace(settings, lengths=lengths, expansion=expansion)
-
-
-def _read(checkpoint: Checkpoint) -> ColbertSettings:
-    if not (checkpoint.folder / "modules.json").is_file():
-        return _from_metadata(read_json(checkpoint.folder / "artifact.metadata"), checkpoint)
-    whole = read_json(checkpoint.folder / "config_sentence_transformers.json")
-    if whole.get("model_type") == "MultiVectorEncoder" and "query_prefix" not in whole:
-        return _from_modules(checkpoint)
-    return _from_pylate(whole, checkpoint)
-
-
-def _from_metadata(metadata: Mapping[str, Any], checkpoint: Checkpoint) -> ColbertSettings:
-    """colbert-ai's; a file that leaves a thing out has colbert-ai's own default."""
-    kind = metadata.get("interaction", "colbert")
-    if kind != "colbert":
-        raise ModelFormatError(
-            f"{checkpoint.folder / 'artifact.metadata'} asks for the interaction {kind!r}, "
-            "expected 'colbert' (MaxSim): use another model"
+            f"{checkpoint.transformer} has a linear.weight of shape {tuple(weight.shape)}, "
+            f"expected (dim, {width}): get the whole model again"
         )
-    query_length = int(metadata.get("query_maxlen") or 32)
-    return ColbertSettings(
-        markers={
-            "query": metadata.get("query_token_id") or "[unused0]",
-            "passage": metadata.get("doc_token_id") or "[unused1]",
-        },
-        prompts={"query": "", "passage": ""},
-        lengths={"query": query_length, "passage": int(metadata.get("doc_maxlen") or 220)},
-        expansion=Expansion(
-            length=query_length, attended=bool(metadata.get("attend_to_mask_tokens"))
-        ),
-        skipped=_PUNCTUATION if metadata.get("mask_punctuation", True) else (),
-    )
-
-
-def _from_pylate(whole: Mapping[str, Any], checkpoint: Checkpoint) -> ColbertSettings:
-    """PyLate's; a key that is absent or null has PyLate's own default."""
-    markers = {
-        role: _said(whole, f"{name}_prefix", f"[{name[0].upper()}] ")
-        for name, role in _ROLES.items()
-    }
-    query_length = int(_said(whole, "query_length", 32))
-    expansion = None
-    if _said(whole, "do_query_expansion", True):
-        attended = bool(whole.get("attend_to_expansion_tokens"))
-        expansion = Expansion(length=query_length, attended=attended)
-    return ColbertSettings(
-        markers=markers,
-        prompts={r: checkpoint.prompt(r).removeprefix(marker) for r, marker in markers.items()},
-        lengths={"query": query_length, "passage": int(_said(whole, "document_length", 180))},
-        expansion=expansion,
-        skipped=tuple(_said(whole, "skiplist_words", _PUNCTUATION)),
-    )
-
-
-def _from_modules(checkpoint: Checkpoint) -> ColbertSettings:
-    """sentence-transformers' own."""
-    transformer = read_json(checkpoint.transformer / "sentence_bert_config.json")
-    lengths = {
-        role: _said(transformer, f"{name}_length", checkpoint.max_length)
-        for name, role in _ROLES.items()
-    }
-    expansion = _read_expansion(transformer.get("query_expansion"))
-    if expansion is not None:
-        filled = transformer["query_expansion"].get("strategy") == "fixed"
-        longest = lengths["query"]
-        shortest = None if longest is None else max(longest, expansion.length)
-        lengths["query"] = expansion.length if filled else shortest
-    mask = _mask_config(checkpoint.folder)
-    if mask.get("keep_only_token_ids"):
-        raise ModelFormatError(
-            f"{checkpoint.folder} keeps the vectors of some tokens only (keep_only_token_ids), as "
-            "models of images do, expected a model of texts"
-        )
-    return ColbertSettings(
-        markers={"query": "", "passage": ""},
-        prompts={role: checkpoint.prompt(role) for role in _ROLES.values()},
-        lengths=lengths,
-        expansion=expansion,
-        skipped=tuple(mask.get("skiplist_words") or ()),
-        skipped_in=tuple(
-            _ROLES[task] for task in _said(mask, "skiplist_tasks", ["document"]) if task in _ROLES
-        ),
-    )
-
-
-def _read_expansion(said: Mapping[str, Any] | None) -> Expansion | None:
-    """The Transformer's `query_expansion`: a strategy, a length, a token, and who sees it."""
-    if said is None:
-        return None
-    return Expansion(
-        length=int(said["length"]),
-        attended=bool(said.get("attend")),
-        token=said.get("token"),
-    )
-
-
-def _mask_config(folder: Path) -> dict[str, Any]:
-    """The settings of the module that says which token vectors count; {} where there is none."""
-    for module in load_json(folder / "modules.json"):
-        if str(module.get("type", "")).endswith(".MultiVectorMask"):
-            return read_json(folder / str(module.get("path", "")) / "config.json")
-    return {}
-
-
-def _said(values: Mapping[str, Any], key: str, default: Any) -> Any:
-    """A value, or the default where it is absent or null."""
-    value = values.get(key)
-    return default if value is None else value
-
-
-def _within(settings: ColbertSettings, limit: int | None) -> ColbertSettings:
-    """The settings with no length beyond the model's position embeddings."""
-    if limit is None:
-        return settings
-    lengths = {role: min(length or limit, limit) for role, length in settings.lengths.items()}
-    expansion = settings.expansion
-    if expansion is not None:
-        expansion = replace(expansion, length=min(expansion.length, limit))
-    return replace(settings, lengths=lengths, expansion=expansion)
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    linear.weight = nn.Parameter(weight, requires_grad=False)
+    return linear.eval()

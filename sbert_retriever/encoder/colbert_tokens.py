@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sbert_retriever.encoder.batching import TokenIds
 from sbert_retriever.encoder.checkpoint import Checkpoint
-from sbert_retriever.encoder.colbert import ColbertSettings
+from sbert_retriever.encoder.colbert_settings import ColbertSettings
 from sbert_retriever.encoder.json_files import read_json
 from sbert_retriever.encoder.tokenizer import TextTokenizer
 from sbert_retriever.errors import ModelFormatError

@@ -57,11 +57,6 @@ class TextTokenizer:
         """The same with another length."""
         return TextTokenizer(self._tokenizer, max_length=max_length, pad_id=self.pad_id)
 
-    def token_id(self, token: str) -> int | None:
-        """The id of a token as the vocabulary writes it; None where it is not in there."""
-        found: int | None = self._tokenizer.token_to_id(token)
-        return found
-
     def encode(self, texts: Sequence[str], *, prompt: str = "") -> Tokens:
         """Token ids of each text, the prompt put before it.
 
@@ -100,6 +95,10 @@ class TextTokenizer:
     def example_pair(self) -> Encoding:
         """The tokens of some pair of texts, special ones included."""
         return self._tokenizer.encode("a", "b")
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token by its very text; None where there is none."""
+        return self._tokenizer.token_to_id(token)
 
     def prompt_length(self, prompt: str) -> int:
         """Tokens that a prompt takes at a text's start, with the special ones before it."""

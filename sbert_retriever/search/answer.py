@@ -57,7 +57,7 @@ def searched(
         reranker = yield work(second.reranker, profile)
     late: TokenEncoder | None = None
     if profile.late:
-        late = yield work(second.late_encoder, profile)
+        late = yield work(second.token_encoder, profile)
     ready = partial(_ready, store, encoder, reranker, late, mode=mode, profile=profile)
     loaded = yield work(ready)
     started = perf_counter()
@@ -67,7 +67,12 @@ def searched(
     found = yield from _found(timed, vectors, terms, condition, queries, asked, profile)
     if profile.late:
         found = yield from by_late_interaction(
-            timed, late or loaded, queries, found, count=profile.late, stored=late is None
+            timed,
+            late or loaded,
+            queries,
+            found,
+            count=profile.late,
+            stored=late is None,
         )
     ended = perf_counter()
     answers = [_untouched(hits) for hits in found]
@@ -141,8 +146,8 @@ def _ready(
 
     Where time is to be kept, the scorer's speed is measured, too, once.
     """
-    own_tokens = profile.late and late is None
-    loaded = encoder.get() if mode != "sparse" or own_tokens else None
+    by_its_tokens = profile.late > 0 and late is None
+    loaded = encoder.get() if mode != "sparse" or by_its_tokens else None
     _warm_up(loaded)
     _warm_up(late)
     if mode != "dense":

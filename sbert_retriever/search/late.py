@@ -50,24 +50,22 @@ def by_late_interaction(
     ordered = []
     asked = yield work(partial(encoder.encode_tokens, role="query"), list(queries))
     for rows, hits in zip(asked, found, strict=True):
-        scores = yield from _scores(store, encoder, rows, hits[:count], stored=stored)
+        scores = yield from _scores(store if stored else None, encoder, rows, hits[:count])
         ordered.append(maxsim_order(hits, scores) if scores else hits)
     return ordered
 
 
 def _scores(
-    store: PassageStore,
+    store: PassageStore | None,
     encoder: TokenEncoder,
     rows: npt.NDArray[np.float32],
     hits: list[Hit],
-    *,
-    stored: bool,
 ) -> Steps[list[float]]:
     """MaxSim of each hit, from stored token vectors where there are any."""
     if not hits:
         return []
     known: dict[str, float] = {}
-    if stored and store.tokens:
+    if store is not None and store.tokens:
         known = yield from store.token_scores(rows, [hit.id for hit in hits])
     rest = [hit for hit in hits if hit.id not in known]
     if rest:

@@ -17,40 +17,40 @@ from sbert_retriever.types import DEFAULT_RERANKER, Profile, Scorer
 
 RerankerSpec: TypeAlias = str | PathLike[str] | Scorer | Reranker
 """A name or a folder of a cross-encoder, a scorer, or a reranker."""
-
-LateEncoderSpec: TypeAlias = str | PathLike[str] | TokenEncoder
-"""A folder or a hub id of a ColBERT model, or what gives token vectors."""
+LateSpec: TypeAlias = str | PathLike[str] | TokenEncoder
+"""A name or a folder of a ColBERT checkpoint, or what gives token vectors."""
 
 _DEFAULT_PROFILE = "balanced"
 _LEAST_CANDIDATES_OF_A_BUDGET = 100
-# Where late interaction is not asked for and there is a model for it.
+# How many late interaction puts in order where there is a model for it and nobody says.
 _LATE = 50
 
 
 class SecondStage:
-    """The reranker and the late-interaction model of a retriever, and its collection's profile.
+    """The reranker and the ColBERT model of a retriever, and its collection's own profile.
 
     Args:
         reranker: Found and checked at once; None is the one that a profile names, when one does.
-        late_encoder: Likewise.
         device: For a name or a folder.
         dtype: For a name or a folder.
         metadata: Of the collection.
+        late: What gives token vectors for late interaction, found and checked at once; None is the
+            one that a profile names, when one does, else the bi-encoder.
 
     Raises:
         InputTypeError: One of them is nothing of what it may be.
-        ModelNotFoundError: Nothing holds a model of its name.
         ModelFormatError: The files of its name are of another kind of model.
+        ModelNotFoundError: Nothing holds a model of its name.
     """
 
     def __init__(
         self,
         reranker: RerankerSpec | None = None,
         *,
-        late_encoder: LateEncoderSpec | None = None,
         device: str = "auto",
         dtype: str = "auto",
         metadata: Mapping[str, Any] | None = None,
+        late: LateSpec | None = None,
     ) -> None:
         self._device = device
         self._dtype = dtype
@@ -58,33 +58,25 @@ class SecondStage:
         self._named: dict[str, Reranker] = {}
         self._named_late: dict[str, TokenEncoder] = {}
         self._guard = threading.Lock()
+        self.late = None if late is None else as_token_encoder(late, device=device, dtype=dtype)
         self._given = (
             None if reranker is None else as_reranker(reranker, device=device, dtype=dtype)
-        )
-        self._late = (
-            None
-            if late_encoder is None
-            else as_late_encoder(late_encoder, device=device, dtype=dtype)
         )
 
     def over(self, metadata: Mapping[str, Any]) -> SecondStage:
         """The same over a collection with that metadata."""
         return SecondStage(
-            self._given,
-            late_encoder=self._late,
-            device=self._device,
-            dtype=self._dtype,
-            metadata=metadata,
+            self._given, device=self._device, dtype=self._dtype, metadata=metadata, late=self.late
         )
 
     def with_reranker(self, reranker: RerankerSpec | None) -> SecondStage:
         """The same with another reranker, or with none."""
         return SecondStage(
             reranker,
-            late_encoder=self._late,
             device=self._device,
             dtype=self._dtype,
             metadata=self._metadata,
+            late=self.late,
         )
 
     @property
@@ -140,17 +132,17 @@ class SecondStage:
                 self._named[name] = as_reranker(name, device=self._device, dtype=self._dtype)
             return self._named[name]
 
-    def late_encoder(self, profile: Profile | None = None) -> TokenEncoder | None:
-        """What gives token vectors: what was given, else what a profile names, loaded once.
+    def token_encoder(self, profile: Profile) -> TokenEncoder | None:
+        """What was given for late interaction, else what a profile names, loaded once.
 
         None is the bi-encoder of the collection.
         """
-        name = profile.late_encoder if profile is not None else None
-        if self._late is not None or name is None:
-            return self._late
+        name = profile.late_encoder
+        if self.late is not None or name is None:
+            return self.late
         with self._guard:
             if name not in self._named_late:
-                made = as_late_encoder(name, device=self._device, dtype=self._dtype)
+                made = as_token_encoder(name, device=self._device, dtype=self._dtype)
                 self._named_late[name] = made
             return self._named_late[name]
 
@@ -160,9 +152,29 @@ class SecondStage:
         if _says(asked):
             return Profile(rerank_depth=0)
         own = Profile(rerank_depth=0) if self._given is None else Profile.named(_DEFAULT_PROFILE)
-        if self._late is not None:
+        if self.late is not None:
             own = replace(own, name="custom", candidates=_LATE, late=_LATE)
         return own
+
+
+def as_token_encoder(late: LateSpec, *, device: str = "auto", dtype: str = "auto") -> TokenEncoder:
+    """A token encoder as it is, or a ColBERT checkpoint by its name.
+
+    Raises:
+        InputTypeError: It is nothing of these.
+        ModelFormatError: The name is that of another kind of model.
+        ModelNotFoundError: Nothing holds a model of its name.
+    """
+    if isinstance(late, str | PathLike):
+        from sbert_retriever.encoder.colbert import ColbertEncoder  # torch takes a second
+
+        return ColbertEncoder.load(late, device=device, dtype=dtype)
+    if isinstance(late, type) or not isinstance(late, TokenEncoder):
+        raise InputTypeError(
+            f"late_encoder is {_described(late)}, expected a ColBERT checkpoint's name or folder, "
+            "or an object with encode_tokens(texts, role=)"
+        )
+    return late
 
 
 def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "auto") -> Reranker:
@@ -182,28 +194,6 @@ def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "a
             "Reranker or an object with score(pairs)"
         )
     return Reranker(reranker)
-
-
-def as_late_encoder(
-    late_encoder: LateEncoderSpec, *, device: str = "auto", dtype: str = "auto"
-) -> TokenEncoder:
-    """What gives token vectors as it is, or a ColBERT model by its name.
-
-    Raises:
-        InputTypeError: It is nothing of these.
-        ModelNotFoundError: Nothing holds a model of its name.
-        ModelFormatError: What does is no ColBERT model.
-    """
-    if isinstance(late_encoder, str | PathLike):
-        from sbert_retriever.encoder.late_encoder import LateInteractionEncoder
-
-        return LateInteractionEncoder.load(fspath(late_encoder), device=device, dtype=dtype)
-    if isinstance(late_encoder, type) or not isinstance(late_encoder, TokenEncoder):
-        raise InputTypeError(
-            f"late_encoder is {_described(late_encoder)}, expected a folder or a hub id of a "
-            "ColBERT model, or an object with encode_tokens(texts, role=)"
-        )
-    return late_encoder
 
 
 def _described(value: object) -> str:

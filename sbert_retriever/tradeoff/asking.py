@@ -33,14 +33,10 @@ class Asking:
         self, queries: Sequence[str], found: Sequence[list[Hit]], point: OperatingPoint
     ) -> list[list[Hit]]:
         """The candidates of each query in the order of late interaction, as a search has it."""
-        store, late = self._retriever.store, self._retriever.late_encoder
+        store = self._retriever.store
+        late = self._retriever.late_encoder
         steps = by_late_interaction(
-            store,
-            late or self._encoder,
-            queries,
-            found,
-            count=point.late,
-            stored=late is None,
+            store, late, queries, found, count=point.late, stored=late is self._encoder
         )
         return store.connection.run(steps)
 

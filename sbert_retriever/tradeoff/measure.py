@@ -41,8 +41,7 @@ def measure_tradeoff(
     """Measure what accuracy costs on a collection.
 
     Args:
-        retriever: Open on the collection; late interaction takes its `late_encoder`, where it was
-            opened with one.
+        retriever: Open on the collection; late interaction takes its `late_encoder`.
         queries: {query id: text}. With qrels, those that nobody judged are left out.
         qrels: {query id: {passage id: grade}}. Without, the deepest rerank is the truth.
         scorer: A cross-encoder; None measures the bi-encoder's points alone.
@@ -68,9 +67,10 @@ def measure_tradeoff(
         raise InputError("the collection is empty: index something first")
     chosen, notes = _chosen(queries, qrels)
     late = retriever.late_encoder
-    means = _means(info, late or encoder, scorer, judged=qrels is not None)
+    means = _means(info, late, scorer, judged=qrels is not None)
+    given = None if late is encoder else late
     points = operating_points(
-        grid or Grid(), means, k=k, reranker=_name(scorer), late_encoder=_late_name(late)
+        grid or Grid(), means, k=k, reranker=_name(scorer), late_encoder=_late_name(given)
     )
     session = Session(
         retriever,
@@ -95,7 +95,7 @@ def measure_tradeoff(
             k=k,
             truth=truth,
             seed=seed,
-            notes=[*notes, *_remarks(info, means, late)],
+            notes=[*notes, *_remarks(info, means, given)],
         ),
         points=tuple(session.fitted.get(point.name, point) for point in points),
         grades=grades,
@@ -129,17 +129,13 @@ def _chosen(queries: Mapping[str, str], qrels: Qrels | None) -> tuple[dict[str, 
 
 
 def _means(
-    info: RetrieverInfo,
-    encoder: Encoder | TokenEncoder,
-    scorer: Scorer | None,
-    *,
-    judged: bool,
+    info: RetrieverInfo, late: Encoder | TokenEncoder, scorer: Scorer | None, *, judged: bool
 ) -> Means:
     return Means(
         dim=info.dim,
         graph=info.indexed > 0,
         cosine=info.score_kind == "cosine",
-        tokens=isinstance(encoder, TokenEncoder),
+        tokens=isinstance(late, TokenEncoder),
         scorer=scorer is not None,
         lengths=scorer is not None and takes_lengths(scorer),
         words=info.sparse is not None,
@@ -154,7 +150,7 @@ def _name(scorer: Scorer | None) -> str | None:
     return identity.name if isinstance(identity, ScorerIdentity) else None
 
 
-def _late_name(late: TokenEncoder | None) -> str | None:
+def _late_name(late: Encoder | TokenEncoder | None) -> str | None:
     """By which a search can load the late-interaction model again; its class where it has none."""
     if late is None:
         return None
@@ -162,7 +158,9 @@ def _late_name(late: TokenEncoder | None) -> str | None:
     return name if isinstance(name, str) else type(late).__name__
 
 
-def _remarks(info: RetrieverInfo, means: Means, late: TokenEncoder | None) -> Iterable[str]:
+def _remarks(
+    info: RetrieverInfo, means: Means, late: Encoder | TokenEncoder | None
+) -> Iterable[str]:
     """What was not measured, and why; and what its times rest on."""
     if not means.graph and not means.quantized:
         yield (
@@ -174,7 +172,7 @@ def _remarks(info: RetrieverInfo, means: Means, late: TokenEncoder | None) -> It
     if late is not None:
         told = [getattr(late, about, None) for about in ("dtype", "device")]
         how = ", ".join(str(value) for value in told if value)
-        yield f"MaxSim compares the token vectors of {_late_name(late)}{how and f' ({how})'}."
+        yield f"Token vectors for MaxSim are those of {_late_name(late)}{how and f' ({how})'}."
     elif info.tokens:
         yield "Token vectors for MaxSim are kept with the collection."
     if not means.tokens:

@@ -225,10 +225,8 @@ class Session:
 
     def _by_maxsim(self, point: OperatingPoint) -> Hits:
         found, told = self._candidates.of(point), self._told("token vectors")
-        late = self._retriever.late_encoder
-        if late is not None or not self._retriever.store.tokens:
-            # Gives token vectors: Means.allow saw to it.
-            encoder: Any = late or self._retriever.encoder
+        encoder: Any = self._retriever.late_encoder  # gives token vectors: Means.allow saw to it
+        if not self._retriever.store.tokens or encoder is not self._retriever.encoder:
             return all_by_maxsim(encoder, self._queries, found, count=point.late, on_progress=told)
         ordered: Hits = {}
         for number, (query, hits) in enumerate(found.items()):

@@ -83,7 +83,7 @@ def test_a_colbert_model_gives_the_token_vectors(
         folder,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
-    assert f"MaxSim compares the token vectors of {folder}" in outcome.out
+    assert f"Token vectors for MaxSim are those of {folder}" in outcome.out
     wanted = Profile(name="late", candidates=3, rerank_depth=0, late=3, late_encoder=str(folder))
     with Retriever.open(animals) as retriever:
         retriever.save_profile(wanted)

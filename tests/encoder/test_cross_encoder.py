@@ -148,7 +148,7 @@ def test_a_models_own_default_prompt_stands_before_the_query(
     bare = load(folder, query_prompt="")
     expected = bare.score([(prompt + query, text) for query, text in PAIRS])
     np.testing.assert_array_equal(ours[:, 0], expected)
-    assert (np.abs(ours[:, 0] - bare.score(PAIRS)).min() > 1e-2) is (default is not None)
+    assert bool(np.abs(ours[:, 0] - bare.score(PAIRS)).min() > 1e-2) is (default is not None)
     assert (load(folder).identity.weights == bare.identity.weights) is (default is None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
 
 import httpx
@@ -136,6 +137,22 @@ def test_a_hub_that_stops_answering_is_a_place_that_was_looked_in(monkeypatch, t
     options = HubOptions(cache_dir=tmp_path, local_files_only=False)
     with pytest.raises(ModelNotFoundError, match="ReadTimeout: timed out"):
         locate("nobody/nothing", options)
+
+
+def test_the_settings_of_a_colbert_model_are_fetched_with_it(monkeypatch, tmp_path):
+    """Without artifact.metadata it would read other lengths than it was trained with, silently."""
+    asked = []
+
+    def fetch(repository, *, allow_patterns, local_files_only, **settings):
+        if not local_files_only:
+            asked.extend(allow_patterns)
+        raise OSError("nothing here")
+
+    monkeypatch.setattr(resolve, "snapshot_download", fetch)
+    with pytest.raises(ModelNotFoundError):
+        locate("colbert-ir/colbertv2.0", HubOptions(cache_dir=tmp_path, local_files_only=False))
+    files = ("artifact.metadata", "config.json", "model.safetensors", "1_Dense/model.safetensors")
+    assert all(any(fnmatch(file, pattern) for pattern in asked) for file in files)
 
 
 def test_a_revision_needs_the_hubs_id():

@@ -23,7 +23,7 @@ from sbert_retriever import (
     Retriever,
     SearchResult,
 )
-from sbert_retriever.encoder.late_encoder import LateInteractionEncoder
+from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -118,16 +118,15 @@ CALLS = {
     Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
-    LateInteractionEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, "
+    ColbertEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, "
     "cache_dir=None, token=None, local_files_only=None, query_length=None, passage_length=None, "
     "batch_tokens=None)",
-    LateInteractionEncoder.encode_tokens: "(texts, *, role)",
-    LateInteractionEncoder.warm_up: "()",
-    Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, "
-    "sparse=None, quantization=None, storage=None, truncate_dim=None, "
-    "collection_name='default', tenant=None, device='auto', dtype='auto', api_key=None, "
-    "client=None, async_client=None, filterable=None, layout=None, create=True, timeout_s=None, "
-    "prefer_grpc=False, retry=None)",
+    ColbertEncoder.encode_tokens: "(texts, *, role)",
+    ColbertEncoder.warm_up: "()",
+    Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, sparse=None, "
+    "quantization=None, storage=None, truncate_dim=None, collection_name='default', tenant=None, "
+    "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
+    "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
@@ -225,7 +224,7 @@ NOUNS = {
     Profile: "(*, name='custom', candidates=50, rerank_depth=None, rerank_mode='replace', "
     "fuse_weight=None, pair_length=None, budget_ms=None, late=0, early_margin=None, "
     "early_batches=None, exact=False, ef=None, oversampling=None, rescore=None, "
-    "truncate_dim=None, reranker=None, mode=None, fusion=None)",
+    "truncate_dim=None, reranker=None, late_encoder=None, mode=None, fusion=None)",
     SearchResult: "(hits, timings_ms, candidates=0, rescored=0)",
     Failure: "(id, reason)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Profile, Retriever
-from sbert_retriever.encoder.late_encoder import LateInteractionEncoder
+from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.late_interaction import maxsim
 from sbert_retriever.errors import InputError, InputTypeError, ModelFormatError
 from sbert_retriever.index.storage import Storage
@@ -94,7 +94,9 @@ def test_how_many_a_profile_says_and_what_is_said_of_a_rerank_leaves_it_out(late
         ("none", "maxsim"),
     ]
     words.asked.clear()
-    assert [hit.score_kind for hit in reranked.search(QUESTION, 3)] == ["logit"] * 3
+    # With both and without a profile, the first of late interaction go to the cross-encoder.
+    hits = reranked.search(QUESTION, 3)
+    assert all(hit.reranked and hit.first_score_kind == "cosine" for hit in hits)
     assert len(words.asked) == 4
 
 
@@ -140,7 +142,7 @@ def test_kept_token_vectors_of_the_bi_encoder_are_not_compared_with_its_own(tmp_
 
 def test_a_checkpoint_is_loaded_by_name_and_by_a_saved_profile(tmp_path, colbert_folder):
     folder = colbert_folder()
-    encoder = LateInteractionEncoder.load(folder, device="cpu", dtype="float32")
+    encoder = ColbertEncoder.load(folder, device="cpu", dtype="float32")
     query = encoder.encode_tokens([QUESTION], role="query")[0]
     made = encoder.encode_tokens([p.text for p in PASSAGES], role="passage")
     expected = {p.id: maxsim(query, rows) for p, rows in zip(PASSAGES, made, strict=True)}
@@ -154,7 +156,7 @@ def test_a_checkpoint_is_loaded_by_name_and_by_a_saved_profile(tmp_path, colbert
             Profile(name="mine", candidates=3, late=3, rerank_depth=0, late_encoder=str(folder))
         )
     with Retriever.open(tmp_path / "a", **settings) as again:
-        assert again.late_encoder is None
+        assert again.late_encoder is again.encoder
         assert {h.id: h.score for h in again.search(QUESTION, 3)} == pytest.approx(
             expected, abs=1e-4
         )
@@ -162,9 +164,9 @@ def test_a_checkpoint_is_loaded_by_name_and_by_a_saved_profile(tmp_path, colbert
 
 
 def test_what_gives_no_token_vectors_is_refused_at_once(tmp_path):
-    with pytest.raises(InputTypeError, match="late_encoder is HashEncoder, expected a folder or a"):
+    with pytest.raises(InputTypeError, match="late_encoder is HashEncoder, expected a ColBERT"):
         Retriever.open(":memory:", model=HashEncoder(), late_encoder=HashEncoder())
-    with pytest.raises(InputTypeError, match="late_encoder is the class WordTokens"):
+    with pytest.raises(InputTypeError, match="late_encoder is the class WordTokens, expected"):
         Retriever.open(":memory:", model=HashEncoder(), late_encoder=WordTokens)
     bi_encoder = tiny_bert(tmp_path / "model")
     with pytest.raises(ModelFormatError, match="is a bi-encoder, expected a ColBERT model"):

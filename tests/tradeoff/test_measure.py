@@ -164,7 +164,7 @@ def test_a_model_of_its_own_makes_the_points_of_late_interaction(
     assert profiles["MaxSim 4"].late_encoder == str(folder)
     assert profiles[BASELINE].late_encoder is None
     notes = " ".join(records.setting.notes)
-    assert f"MaxSim compares the token vectors of {folder} (float32, cpu)." in notes
+    assert f"Token vectors for MaxSim are those of {folder} (float32, cpu)." in notes
     assert "are kept with the collection" not in notes
 
 
@@ -189,6 +189,8 @@ def test_the_widths_of_the_walk_are_measured_where_there_is_a_graph():
         "cross-encoder 20 fused": (20, 20),
         "cross-encoder 50 fused": (50, 50),
         "cross-encoder 100 fused": (100, 100),
+        "balanced": (20, 20),
+        "accurate": (50, 50),
     }
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from sbert_retriever import BiEncoder, CrossEncoder
-from sbert_retriever.encoder.late_encoder import LateInteractionEncoder
+from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.late_interaction import maxsim
 from sbert_retriever.errors import InputError, InputTypeError, ModelFormatError
 from sbert_retriever.rerank.late import TokenEncoder
@@ -23,7 +23,7 @@ LAYOUTS = ["colbert-ai", "pylate"]
 
 
 def load(folder, **settings):
-    return LateInteractionEncoder.load(folder, **{"device": "cpu", "dtype": "float32"} | settings)
+    return ColbertEncoder.load(folder, **{"device": "cpu", "dtype": "float32"} | settings)
 
 
 class Reference:
@@ -255,6 +255,10 @@ def test_a_projection_that_is_missing_and_a_marker_that_is_unknown(colbert_folde
     del state["linear.weight"]
     save_file(state, str(folder / "model.safetensors"))
     with pytest.raises(ModelFormatError, match=r"hold no linear\.weight: get the whole model"):
+        load(folder).warm_up()
+    state["linear.weight"] = torch.ones(8, 5)
+    save_file(state, str(folder / "model.safetensors"))
+    with pytest.raises(ModelFormatError, match=r"of shape \(8, 5\), expected \(dim, 32\)"):
         load(folder).warm_up()
     with pytest.raises(ModelFormatError, match=r"the marker '\[QQ\] ' of .* is no token"):
         load(colbert_folder("pylate", query_prefix="[QQ] "))
