@@ -56,7 +56,6 @@ def settle(
             store.bind_sparse(sparse)
         if store.tenant is not None and TENANT_KEY not in facts.filterable:
             store.connection.run(store.index_tenants())
-        store.connection.run(store.open_shard())
         return facts.metadata
     if not create:
         raise CollectionNotFoundError(

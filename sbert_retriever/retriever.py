@@ -27,6 +27,7 @@ from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.opening import settle
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.answer import searched
 from sbert_retriever.search.first_stage import grown, nearest, query_vector
 from sbert_retriever.search.request import (
@@ -39,7 +40,7 @@ from sbert_retriever.search.request import (
     query_texts,
     whole,
 )
-from sbert_retriever.search.second_stage import RerankerSpec, SecondStage
+from sbert_retriever.search.second_stage import LateSpec, RerankerSpec, SecondStage
 from sbert_retriever.sparse import SparseSpec, as_sparse_encoder
 from sbert_retriever.types import (
     Encoder,
@@ -89,6 +90,7 @@ class Retriever(Closing):
         *,
         model: str | PathLike[str] | Encoder | None = None,
         reranker: RerankerSpec | None = None,
+        late_encoder: LateSpec | None = None,
         sparse: SparseSpec | None = None,
         quantization: Quantization | models.QuantizationConfig | None = None,
         storage: Storage | None = None,
@@ -117,6 +119,9 @@ class Retriever(Closing):
             reranker: The second stage: a cross-encoder's folder, packaged name or hub id, a
                 `CrossEncoder`, a `Reranker`, or any `Scorer`. None loads the one that the
                 collection's saved profile names, if it names one, at the first search.
+            late_encoder: What gives token vectors where a profile asks for late interaction: a
+                ColBERT checkpoint's folder or hub id, or any object with
+                `encode_tokens(texts, role=)`. None is the bi-encoder itself.
             sparse: "bm25" keeps words beside meanings: a collection that is created has sparse
                 vectors too, and searches are hybrid. Also a SPLADE model's name, or any
                 `SparseEncoder`. None creates none, and reopens with the collection's own.
@@ -154,7 +159,7 @@ class Retriever(Closing):
             StoreUnavailableError: No server answered within a few seconds.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
-        second = SecondStage(reranker, device=device, dtype=dtype)
+        second = SecondStage(reranker, device=device, dtype=dtype, late=late_encoder)
         words = None if sparse is None else as_sparse_encoder(sparse, device=device, dtype=dtype)
         connection = connect(
             location,
@@ -202,7 +207,7 @@ class Retriever(Closing):
             InputError: This retriever is bound to a tenant itself, or the name is empty.
         """
         store = self._store.for_tenant(tenant)
-        self._run(store.open_shard())
+        self._run(store.find_part())
         return type(self)(store, self._encoder, self._second)
 
     # Searching --------------------------------------------------------------------------
@@ -258,8 +263,9 @@ class Retriever(Closing):
             group_size: How many hits of a group at most.
             diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
                 chosen by maximal marginal relevance among more, without a rerank.
-            timeout_s: Seconds that a server may take to answer, before it gives up; the client's
-                own patience is that of `open`.
+            timeout_s: Seconds that a server has for each request of this search (a whole number
+                of them, rounded up), in the place of the `timeout_s` of `open`; what failed in
+                passing is not tried again after that.
             mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
                 the collection has sparse vectors. None is "hybrid" where it has.
             fusion: How "hybrid" joins both.
@@ -558,6 +564,11 @@ class Retriever(Closing):
     def encoder(self) -> Encoder:
         """The encoder; loads it."""
         return self._encoder.get()
+
+    @property
+    def late_encoder(self) -> Encoder | TokenEncoder:
+        """What gives token vectors for late interaction: the one that was given, or the encoder."""
+        return self._second.late or self._encoder.get()
 
     @property
     def store(self) -> PassageStore:

@@ -200,6 +200,9 @@ def _opened(
         storage=Storage(**kept),
         **settings,
     )
+    if there and (unused := [name for name, value in kept.items() if value]):
+        options = ", ".join(f"--{name}" for name in unused)
+        note(f"collection {collection!r} is there and stays as it is: {options} is for a new one")
     if there and model is None:
         note(f"model {retriever.info().model}, the collection's own")
     return retriever

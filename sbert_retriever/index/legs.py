@@ -57,7 +57,7 @@ def legs(
         dense = [store.request(row, k=k, condition=condition, params=params) for row in rows]
         within = store.within(condition)
         worded = [_sparse_request(store, t, k=k, condition=within) for t in terms if t.indices]
-        answers = yield store.call("query_batch_points", requests=[*dense, *worded])
+        answers = yield from store.answers([*dense, *worded])
         rankings = [[(point.id, point.score) for point in answer.points] for answer in answers]
         rest = iter(rankings[len(rows) :])
         found += [
@@ -80,7 +80,7 @@ def sparse_rankings(
         terms = sparse[start : start + _AT_ONCE]
         within = store.within(condition)
         requests = [_sparse_request(store, t, k=k, condition=within) for t in terms if t.indices]
-        answers = (yield store.call("query_batch_points", requests=requests)) if requests else []
+        answers = yield from store.answers(requests)
         rankings = iter([(point.id, point.score) for point in a.points] for a in answers)
         found += [next(rankings) if term.indices else [] for term in terms]
     return found

@@ -99,6 +99,12 @@ class Storage:
             multivector_config=models.MultiVectorConfig(comparator=comparator),
         )
 
+    def moved(self) -> Storage:
+        """The same for another place, whose nodes are others: copies and parts left out."""
+        return replace(
+            self, shards=None, replicas=None, write_consistency=None, shard_by_tenant=False
+        )
+
     def cluster_params(self, *, server: bool) -> dict[str, Any]:
         """What a server is told of copies and parts.
 
@@ -142,8 +148,15 @@ def joined(
     return storage if quantization is None else replace(storage, quantization=quantization)
 
 
-def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
-    """How a collection that is there keeps its vectors; copies and parts of a cluster left out.
+def storage_of(
+    config: models.CollectionConfig, *, vector_name: str, server: bool = False
+) -> Storage:
+    """How a collection that is there keeps its vectors.
+
+    Args:
+        config: Of the collection.
+        vector_name: Of its dense vectors.
+        server: Whether to tell of copies and parts, which mean something on a server only.
 
     Raises:
         KeyError: It has no vector of that name.
@@ -152,6 +165,7 @@ def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
     params = vectors[vector_name]
     graph = params.hnsw_config or models.HnswConfigDiff()
     half = params.datatype == models.Datatype.FLOAT16
+    spread = _spread(config.params) if server else {}
     return Storage(
         quantization=params.quantization_config or config.quantization_config,
         datatype="float16" if half else None,
@@ -159,7 +173,17 @@ def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
         m=graph.m or None,
         ef_construct=graph.ef_construct or None,
         tokens=TOKENS_NAME in vectors,
+        **spread,
     )
+
+
+def _spread(params: models.CollectionParams) -> dict[str, Any]:
+    return {
+        "shards": params.shard_number,
+        "replicas": params.replication_factor,
+        "write_consistency": params.write_consistency_factor,
+        "shard_by_tenant": params.sharding_method == models.ShardingMethod.CUSTOM,
+    }
 
 
 def named_vectors(config: models.CollectionConfig) -> dict[str, models.VectorParams]:

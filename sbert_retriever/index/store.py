@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -147,7 +147,8 @@ class PassageStore:
         self._sparse_identity: SparseIdentity | None = None
         self._quantized = False
         self._sharded = False
-        self._timeout_s: int | None = None
+        self._keys: frozenset[Any] = frozenset()
+        self._timeout_s: float | None = None
         self._pinned: str | None = None
 
     # Collection -------------------------------------------------------------------------
@@ -245,7 +246,7 @@ class PassageStore:
             yield from self._check_created(contract, error)
         else:
             yield from self._check_kept(contract)
-        if self.tenant is not None:
+        if self.tenant is not None or kept.shard_by_tenant:
             indexes |= tenant_index()
         if self.connection.has_payload_indexes:
             for key, schema in indexes.items():
@@ -255,27 +256,27 @@ class PassageStore:
         self._quantized = params.quantization_config is not None
         self.tokens = token_width is not None
         self._sharded = kept.shard_by_tenant
-        yield from self.open_shard()
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
         info = yield self.call("get_collection")
         params = self._vector_params(info.config)
-        storage = storage_of(info.config, vector_name=self.layout.vector_name)
+        server = self.connection.engine == "server"
+        storage = storage_of(info.config, vector_name=self.layout.vector_name, server=server)
         self.score_kind, self.dim = _SIMILARITIES[params.distance], params.size
         self._quantized = storage.quantization is not None
         self.tokens = storage.tokens
-        self._sharded = info.config.params.sharding_method == models.ShardingMethod.CUSTOM
-        count = yield self.call("count", count_filter=self.within(None), exact=True)
+        self._sharded = storage.shard_by_tenant
+        count = yield from self.count(None)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
         # Sparse vectors are indexed as they come, and counted with the others.
         sparse = (info.points_count or 0) if info.config.params.sparse_vectors else 0
         indexed = max((info.indexed_vectors_count or 0) - sparse, 0)
         return CollectionFacts(
-            count=count.count,
+            count=count,
             # A server counts vectors that were deleted or replaced until it tidies up.
-            indexed=min(indexed, count.count),
+            indexed=min(indexed, count),
             dim=params.size,
             score_kind=self.score_kind,
             contract=contract,
@@ -306,28 +307,27 @@ class PassageStore:
         bound.tenant = checked_tenant(tenant, self.layout)
         return bound
 
-    def open_shard(self) -> Steps[None]:
-        """Make the tenant's own part of the collection, where each has one and it is not there."""
-        if not (self._sharded and self.tenant is not None):
-            return
-        if self.tenant in (yield from self._shard_keys()):
-            return
-        try:
-            yield self.call("create_shard_key", shard_key=self.tenant)
-        except StoreRequestError:
-            if self.tenant not in (yield from self._shard_keys()):
-                raise  # another process was not quicker
+    def find_part(self) -> Steps[bool]:
+        """Whether there can be anything here: where each tenant has a part, there may be none yet.
 
-    def _shard_keys(self) -> Steps[set[Any]]:
+        It is made at the first write: a server refuses what is sent to a part that is not there,
+        and a misspelt tenant in a search should leave nothing behind.
+        """
+        if not self._sharded or self._in_sight():
+            return True
         known = yield self.call("list_shard_keys")
-        return {entry.key for entry in known.shard_keys or ()}
+        self._keys = frozenset(entry.key for entry in known.shard_keys or ())
+        return self._in_sight()
+
+    def _in_sight(self) -> bool:
+        return bool(self._keys) if self.tenant is None else self.tenant in self._keys
 
     def within_time(self, timeout_s: float | None) -> PassageStore:
-        """The same collection, whose server is told to answer within so many seconds."""
-        if timeout_s is None:
+        """The same collection, whose server has so many seconds for a request."""
+        if timeout_s is None or self.connection.engine != "server":
             return self
         hurried = copy(self)
-        hurried._timeout_s = max(math.ceil(timeout_s), 1)
+        hurried._timeout_s = timeout_s
         return hurried
 
     def save_profile(self, profile: Profile) -> Steps[None]:
@@ -370,6 +370,8 @@ class PassageStore:
         params: models.SearchParams | None = None,
     ) -> Steps[list[list[Hit]]]:
         """The k nearest passages of each row of `vectors` (m, dim), best first."""
+        if not (yield from self.find_part()):
+            return [[] for _ in vectors]
         using = self.layout.vector_name or None
         params = self._params(params)
         rows = vectors.tolist()
@@ -390,9 +392,16 @@ class PassageStore:
                 self.request(row, k=k, condition=condition, params=params, payload=True)
                 for row in part
             ]
-            answers = yield self.call("query_batch_points", requests=requests)
+            answers = yield from self.answers(requests)
             hits.extend(self._hits(answer) for answer in answers)
         return hits
+
+    def answers(self, requests: Sequence[models.QueryRequest]) -> Steps[list[QueryResponse]]:
+        """What is found for each of several searches."""
+        if not requests or not (yield from self.find_part()):
+            return [QueryResponse(points=[]) for _ in requests]
+        found: list[QueryResponse] = yield self.call("query_batch_points", requests=requests)
+        return found
 
     def request(
         self,
@@ -416,8 +425,8 @@ class PassageStore:
 
     @property
     def shard_key(self) -> str | None:
-        """The parts of the collection that calls are sent to; None is all."""
-        return self.tenant if self._sharded else None
+        """The part of the collection that calls are sent to; None is all of them."""
+        return self.tenant if self.tenant in self._keys else None
 
     def _params(self, params: models.SearchParams | None) -> models.SearchParams | None:
         """What the engine is told of how to search."""
@@ -504,6 +513,8 @@ class PassageStore:
 
     def count(self, condition: models.Filter | None) -> Steps[int]:
         """How many passages match."""
+        if not (yield from self.find_part()):
+            return 0
         answer: models.CountResult = yield self.call(
             "count", count_filter=self.within(condition), exact=True
         )
@@ -539,9 +550,10 @@ class PassageStore:
         """Write passages with their vectors (n, dim); what is too big for a request comes back.
 
         Raises:
+            InputError: Each tenant has a part, and this is bound to none.
             StoreUnavailableError: With the ids that are in and those that are not.
         """
-        self._check_part()
+        yield from self._open_part()
         stored: list[str] = []
         refused: list[Failure] = []
         size = _WITH_TOKENS if self.tokens else max(len(drafts), 1)
@@ -579,7 +591,7 @@ class PassageStore:
 
         What is too big for a request comes back.
         """
-        self._check_part()
+        yield from self._open_part()
         sizes = [estimated_bytes(draft, 0) for draft in drafts]
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
         for part in request_slices([sizes[n] for n in fits]):
@@ -589,6 +601,8 @@ class PassageStore:
 
     def delete_ids(self, ids: Sequence[str]) -> Steps[int]:
         """Delete passages by id; how many of them were there."""
+        if not (yield from self._has_part()):
+            return 0
         there = list((yield from self._retrieve(ids, payload=[RESERVED])))
         for part in _parts(there, _PAGE):
             selector = [self.point_id(i) for i in part]
@@ -606,12 +620,16 @@ class PassageStore:
                 "the filter has no condition and would delete every passage: give one, "
                 "or call delete_all()"
             )
+        if not (yield from self._has_part()):
+            return 0
         count = yield from self.count(condition)
         yield self.call("delete", points_selector=self.within(condition))
         return count
 
     def delete_all(self) -> Steps[int]:
         """Delete every passage; how many there were."""
+        if not (yield from self._has_part()):
+            return 0
         deleted = 0
         while True:
             records, _ = yield self.call(
@@ -658,9 +676,11 @@ class PassageStore:
         """A call of the client on this collection."""
         if self.shard_key is not None and method in _TO_SHARDS:
             kwargs["shard_key_selector"] = self.shard_key
-        if self._timeout_s is not None and method in _TIMED and self.connection.engine == "server":
-            kwargs["timeout"] = self._timeout_s
-        return call(method, collection_name=self._pinned or self.collection_name, **kwargs)
+        if self._timeout_s is not None and method in _TIMED:
+            # Qdrant counts whole seconds.
+            kwargs["timeout"] = max(math.ceil(self._timeout_s), 1)
+        asked = call(method, collection_name=self._pinned or self.collection_name, **kwargs)
+        return replace(asked, deadline_s=self._timeout_s)
 
     def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]
@@ -678,12 +698,32 @@ class PassageStore:
             return draft.payload
         return {**draft.payload, RESERVED: {**draft.payload[RESERVED], "tenant": self.tenant}}
 
-    def _check_part(self) -> None:
+    def _has_part(self) -> Steps[bool]:
+        """`find_part`, before anything is changed.
+
+        Raises:
+            InputError: Each tenant has a part, and this is bound to none.
+        """
         if self._sharded and self.tenant is None:
             raise InputError(
                 f"collection {self.collection_name!r} has a part for each tenant, and this is "
-                "bound to none: write with tenant="
+                "bound to none: write and delete with tenant="
             )
+        return (yield from self.find_part())
+
+    def _open_part(self) -> Steps[None]:
+        """Make the tenant's own part, where each has one and it is not there."""
+        if (yield from self._has_part()):
+            return
+        try:
+            yield self.call("create_shard_key", shard_key=self.tenant)
+        except StoreRequestError as error:
+            if not (yield from self.find_part()):  # another process may have been quicker
+                raise StoreRequestError(
+                    f"there is no part for tenant {self.tenant!r}, and none can be made: {error}. "
+                    "Parts of tenants need a server that runs as a cluster, if only of one"
+                ) from error
+        self._keys |= {self.tenant}
 
     def _sparse_vectors(self, drafts: Sequence[Draft]) -> Steps[list[SparseVector | None]]:
         """The sparse vector of each passage; None where there is none."""

@@ -225,8 +225,8 @@ class Session:
 
     def _by_maxsim(self, point: OperatingPoint) -> Hits:
         found, told = self._candidates.of(point), self._told("token vectors")
-        if not self._retriever.store.tokens:
-            encoder: Any = self._retriever.encoder  # gives token vectors: Means.allow saw to it
+        encoder: Any = self._retriever.late_encoder  # gives token vectors: Means.allow saw to it
+        if not self._retriever.store.tokens or encoder is not self._retriever.encoder:
             return all_by_maxsim(encoder, self._queries, found, count=point.late, on_progress=told)
         ordered: Hits = {}
         for number, (query, hits) in enumerate(found.items()):

@@ -31,6 +31,31 @@ def test_a_phrase_is_found_in_a_field_indexed_as_text(engine):
     assert retriever.count({"title": {"text": "quick brown"}}) == 2
 
 
+def test_boxes_as_wide_as_the_world_in_a_field_indexed_as_geo(engine):
+    """An index on places must not change which of them a wide box holds."""
+    places = [(lat, lon) for lat in (-80, -30, 10.5, 70) for lon in range(-175, 180, 10)]
+    retriever = engine.open(filterable={"at": "geo"})
+    retriever.index(
+        Passage(f"{lat} {lon}", "place", {"at": {"lat": lat, "lon": lon}}) for lat, lon in places
+    )
+
+    def found(top, left, bottom, right):
+        corners = {
+            "top_left": {"lat": top, "lon": left},
+            "bottom_right": {"lat": bottom, "lon": right},
+        }
+        return retriever.count({"at": {"geo_box": corners}})
+
+    assert found(90, -180, -90, 180) == 4 * 36
+    assert found(90, -180, -90, 0) == 4 * 18
+    assert found(75, -178, -85, 178) == 4 * 36
+    # Over the date line, all but one longitude, and all but those between -85 and 105.
+    assert found(80, 10, -40, 0) == 3 * 35
+    assert found(80, 104, -40, -84) == 3 * 18
+    # An edge is outside.
+    assert found(80, -175, -80, 175) == 3 * 34
+
+
 def test_an_unknown_kind_is_refused_before_anything_is_created(engine):
     with pytest.raises(InputError, match="'lang' has the kind 'string', expected one of keyword"):
         engine.open(filterable={"lang": "string"})

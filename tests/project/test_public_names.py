@@ -117,7 +117,7 @@ CALLS = {
     Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
-    Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
+    Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, sparse=None, "
     "quantization=None, storage=None, truncate_dim=None, collection_name='default', tenant=None, "
     "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
     "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",

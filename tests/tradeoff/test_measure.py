@@ -161,6 +161,8 @@ def test_the_widths_of_the_walk_are_measured_where_there_is_a_graph():
         "cross-encoder 20 fused": (20, 20),
         "cross-encoder 50 fused": (50, 50),
         "cross-encoder 100 fused": (100, 100),
+        "balanced": (20, 20),
+        "accurate": (50, 50),
     }
 
 

@@ -10,6 +10,10 @@ from qdrant_client import models
 from sbert_retriever.errors import InputError
 from sbert_retriever.index.filters.values import number
 
+# Degrees of a box that the engine is asked for in one piece.
+_WIDEST = 180.0
+_HIGHEST = 179.0
+
 
 def geo_radius(name: str, key: str, value: Any) -> models.Condition:
     """Within `radius` metres of `center`."""
@@ -24,9 +28,46 @@ def geo_radius(name: str, key: str, value: Any) -> models.Condition:
 def geo_box(name: str, key: str, value: Any) -> models.Condition:
     """Within the box; one that crosses the date line has its left edge east of its right."""
     corners = _parts(name, "geo_box", value, ("top_left", "bottom_right"))
-    top_left, bottom_right = (_point(name, "geo_box", corner) for corner in corners)
-    box = models.GeoBoundingBox(top_left=top_left, bottom_right=bottom_right)
-    return models.FieldCondition(key=key, geo_bounding_box=box)
+    (left, top), (right, bottom) = (_degrees(name, corner) for corner in corners)
+    boxes: list[models.Condition] = [
+        models.FieldCondition(key=key, geo_bounding_box=_box(west, north, east, south))
+        for west, east in _spans(left, right)
+        for north, south in _bands(top, bottom)
+    ]
+    return boxes[0] if len(boxes) == 1 else models.Filter(should=boxes)
+
+
+def _degrees(name: str, corner: Any) -> tuple[float, float]:
+    point = _point(name, "geo_box", corner)
+    return point.lon, point.lat
+
+
+def _box(left: float, top: float, right: float, bottom: float) -> models.GeoBoundingBox:
+    return models.GeoBoundingBox(
+        top_left=models.GeoPoint(lat=top, lon=left),
+        bottom_right=models.GeoPoint(lat=bottom, lon=right),
+    )
+
+
+# With an index on the field, the engine finds too little in a box nearly as wide as the world, and
+# nothing in one as high. What is on an edge is outside, so the halves reach over one another.
+
+
+def _spans(left: float, right: float) -> list[tuple[float, float]]:
+    """A box's edges in the west and the east, in two halves where it is wide."""
+    width = right - left if left <= right else right - left + 360
+    if width <= _WIDEST:
+        return [(left, right)]
+    middle = left + width / 2
+    return [(left, _around(middle + 1)), (_around(middle - 1), right)]
+
+
+def _bands(top: float, bottom: float) -> list[tuple[float, float]]:
+    return [(top, bottom)] if top - bottom <= _HIGHEST else [(top, -1.0), (1.0, bottom)]
+
+
+def _around(longitude: float) -> float:
+    return longitude - 360 if longitude > 180 else longitude
 
 
 def geo_polygon(name: str, key: str, value: Any) -> models.Condition:
