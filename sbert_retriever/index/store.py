@@ -783,10 +783,11 @@ class PassageStore:
     ) -> Steps[dict[str, models.Record]]:
         found: dict[str, models.Record] = {}
         for part in _parts(list(dict.fromkeys(ids)), _PAGE):
-            wanted = {str(self.point_id(check_id(i))): i for i in part}
+            points = [self.point_id(check_id(i)) for i in part]
+            wanted = dict(zip(map(str, points), part, strict=True))
             records = yield self.call(
                 "retrieve",
-                ids=[self.point_id(i) for i in part],
+                ids=points,
                 with_payload=payload,
                 with_vectors=self._dense_only() if vectors else False,
             )
