@@ -34,10 +34,10 @@ types: $(VENV)/.test ## Check types, strictly.
 	$(BIN)/mypy
 
 test: $(VENV)/.test lint types ## Install, then lint, types, tests, doctests, examples, wheel check.
-	$(BIN)/python -m pytest -m 'not full' -q -rs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not full' -q -rs -n 2 --dist loadfile
 
 test-full: $(VENV)/.test lint types ## As test, and the heavy ones.
-	$(BIN)/python -m pytest -q -rs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile
 
 clean: ## Remove what the targets made.
 	rm -rf $(VENV) build dist demo-index .pytest_cache .mypy_cache .ruff_cache

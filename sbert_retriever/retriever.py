@@ -27,6 +27,7 @@ from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.opening import settle
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.answer import searched
 from sbert_retriever.search.first_stage import grown, nearest, query_vector
 from sbert_retriever.search.request import (
@@ -39,7 +40,7 @@ from sbert_retriever.search.request import (
     query_texts,
     whole,
 )
-from sbert_retriever.search.second_stage import RerankerSpec, SecondStage
+from sbert_retriever.search.second_stage import LateSpec, RerankerSpec, SecondStage
 from sbert_retriever.sparse import SparseSpec, as_sparse_encoder
 from sbert_retriever.types import (
     Encoder,
@@ -89,6 +90,7 @@ class Retriever(Closing):
         *,
         model: str | PathLike[str] | Encoder | None = None,
         reranker: RerankerSpec | None = None,
+        late_encoder: LateSpec | None = None,
         sparse: SparseSpec | None = None,
         quantization: Quantization | models.QuantizationConfig | None = None,
         storage: Storage | None = None,
@@ -117,6 +119,9 @@ class Retriever(Closing):
             reranker: The second stage: a cross-encoder's folder, packaged name or hub id, a
                 `CrossEncoder`, a `Reranker`, or any `Scorer`. None loads the one that the
                 collection's saved profile names, if it names one, at the first search.
+            late_encoder: What gives token vectors where a profile asks for late interaction: a
+                ColBERT checkpoint's folder or hub id, or any object with
+                `encode_tokens(texts, role=)`. None is the bi-encoder itself.
             sparse: "bm25" keeps words beside meanings: a collection that is created has sparse
                 vectors too, and searches are hybrid. Also a SPLADE model's name, or any
                 `SparseEncoder`. None creates none, and reopens with the collection's own.
@@ -154,7 +159,7 @@ class Retriever(Closing):
             StoreUnavailableError: No server answered within a few seconds.
         """
         encoder = LazyEncoder(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
-        second = SecondStage(reranker, device=device, dtype=dtype)
+        second = SecondStage(reranker, device=device, dtype=dtype, late=late_encoder)
         words = None if sparse is None else as_sparse_encoder(sparse, device=device, dtype=dtype)
         connection = connect(
             location,
@@ -201,7 +206,9 @@ class Retriever(Closing):
         Raises:
             InputError: This retriever is bound to a tenant itself, or the name is empty.
         """
-        return type(self)(self._store.for_tenant(tenant), self._encoder, self._second)
+        store = self._store.for_tenant(tenant)
+        self._run(store.find_part())
+        return type(self)(store, self._encoder, self._second)
 
     # Searching --------------------------------------------------------------------------
 
@@ -221,6 +228,7 @@ class Retriever(Closing):
         group_by: str | None = None,
         group_size: int = 1,
         diversity: float | None = None,
+        timeout_s: float | None = None,
         mode: SearchMode | None = None,
         fusion: Fusion | None = None,
         candidates: int | None = None,
@@ -255,6 +263,9 @@ class Retriever(Closing):
             group_size: How many hits of a group at most.
             diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
                 chosen by maximal marginal relevance among more, without a rerank.
+            timeout_s: Seconds that a server has for each request of this search (a whole number
+                of them, rounded up), in the place of the `timeout_s` of `open`; what failed in
+                passing is not tried again after that.
             mode: "dense" goes by meaning, "sparse" by words, "hybrid" by both; the last two where
                 the collection has sparse vectors. None is "hybrid" where it has.
             fusion: How "hybrid" joins both.
@@ -291,6 +302,7 @@ class Retriever(Closing):
             group_by=group_by,
             group_size=group_size,
             diversity=diversity,
+            timeout_s=timeout_s,
             mode=mode,
             fusion=fusion,
             candidates=candidates,
@@ -554,6 +566,11 @@ class Retriever(Closing):
         return self._encoder.get()
 
     @property
+    def late_encoder(self) -> Encoder | TokenEncoder:
+        """What gives token vectors for late interaction: the one that was given, or the encoder."""
+        return self._second.late or self._encoder.get()
+
+    @property
     def store(self) -> PassageStore:
         """The collection, for what the retriever has no method for."""
         return self._store
@@ -581,21 +598,23 @@ class Retriever(Closing):
         return searched(self._store, self._encoder, self._second, queries, asked)
 
     def _by_vector(self, vector: ArrayLike, asked: Search) -> Steps[list[Hit]]:
-        row = query_vector(vector, store=self._store)
-        found = yield from nearest(self._store, row, self._condition(asked.filter), asked)
-        return (yield from grown(self._store, found, asked))[0]
+        store = self._store.within_time(asked.timeout_s)
+        row = query_vector(vector, store=store)
+        found = yield from nearest(store, row, self._condition(asked.filter), asked)
+        return (yield from grown(store, found, asked))[0]
 
     def _similar(self, passage_id: str, asked: Search) -> Steps[list[Hit]]:
-        vector = yield from self._store.vector(check_id(passage_id))
+        store = self._store.within_time(asked.timeout_s)
+        vector = yield from store.vector(check_id(passage_id))
         if vector is None:
             raise InputError(f"no passage has the id {passage_id[:80]!r}")
         row = np.asarray(vector, dtype=np.float32)[None]
-        itself = models.HasIdCondition(has_id=[self._store.point_id(passage_id)])
+        itself = models.HasIdCondition(has_id=[store.point_id(passage_id)])
         others = models.Filter(must_not=[itself])
         if (condition := self._condition(asked.filter)) is not None:
             others = models.Filter(must=[condition, others])
-        found = yield from nearest(self._store, row, others, asked)
-        return (yield from grown(self._store, found, asked))[0]
+        found = yield from nearest(store, row, others, asked)
+        return (yield from grown(store, found, asked))[0]
 
     def _scrolled(
         self, spec: FilterSpec | None, limit: int, offset: str | int | None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +29,7 @@ no make than first been its who now people my made over did down only way find u
 long little very after words called just where most know cat dog house query passage sentence
 text vector search model
 """
+_BLOCK = 8192
 _MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -289,18 +290,40 @@ def mixed_vectors(
         >>> made.vectors.shape, made.queries.shape
         ((10, 4), (2, 4))
     """
-    rng = np.random.default_rng(seed)
-    total = n + queries
-    out = np.empty((total, base.shape[1]), dtype=np.float32)
-    for start in range(0, total, 8192):
-        rows = out[start : start + 8192]
-        pairs = rng.integers(len(base), size=(2, len(rows)))
-        share = rng.random((len(rows), 1), dtype=np.float32)
-        mixed = _unit(share * base[pairs[0]] + (1 - share) * base[pairs[1]])
-        scale = noise / np.sqrt(base.shape[1])
-        drawn = rng.standard_normal(rows.shape, dtype=np.float32)
-        rows[:] = _unit(mixed + np.float32(scale) * drawn)
+    out = np.empty((n + queries, base.shape[1]), dtype=np.float32)
+    start = 0
+    for block in mixed_blocks(base, len(out), noise=noise, seed=seed):
+        out[start : start + len(block)] = block
+        start += len(block)
     return MixedVectors(out[:n], out[n:])
+
+
+def mixed_blocks(base: Vectors, n: int, *, noise: float = 0.1, seed: int = 0) -> Iterator[Vectors]:
+    """The vectors of `mixed_vectors` in blocks, for more of them than memory should hold.
+
+    Args:
+        base: Real vectors (m, dim).
+        n: How many to make.
+        noise: Expected length of what is added; 0 adds nothing.
+        seed: The same seed gives the same vectors.
+
+    Yields:
+        float32 (8192, dim), the last one what is left; each row of length 1.
+
+    Examples:
+        >>> base = np.eye(4, dtype=np.float32)
+        >>> [len(block) for block in mixed_blocks(base, 10_000)]
+        [8192, 1808]
+    """
+    rng = np.random.default_rng(seed)
+    scale = np.float32(noise / np.sqrt(base.shape[1]))
+    for start in range(0, n, _BLOCK):
+        rows = min(_BLOCK, n - start)
+        pairs = rng.integers(len(base), size=(2, rows))
+        share = rng.random((rows, 1), dtype=np.float32)
+        mixed = _unit(share * base[pairs[0]] + (1 - share) * base[pairs[1]])
+        drawn = rng.standard_normal((rows, base.shape[1]), dtype=np.float32)
+        yield _unit(mixed + scale * drawn)
 
 
 def _unit(vectors: Vectors) -> Vectors:

@@ -38,6 +38,8 @@ def index(
     quantization: options.QuantizationKind = None,
     tokens: options.Tokens = False,
     truncate_dim: options.TruncateDim = None,
+    shards: options.Shards = None,
+    replicas: options.Replicas = None,
     collection: options.Collection = "default",
     tenant: options.Tenant = None,
     text_field: Annotated[
@@ -132,6 +134,12 @@ def index(
     # Paths are looked at first: a misspelt one must not leave an empty collection behind.
     total = expected_passages(paths, chunked=chunk_tokens is not None)
     note = (lambda _: None) if quiet else say
+    kept: dict[str, Any] = {
+        "quantization": quantization,
+        "tokens": tokens,
+        "shards": shards,
+        "replicas": replicas,
+    }
     with (
         resumable(),
         _opened(
@@ -141,8 +149,7 @@ def index(
             note=note,
             model=model,
             sparse=sparse,
-            quantization=quantization,
-            tokens=tokens,
+            kept=kept,
             truncate_dim=truncate_dim,
             tenant=tenant,
             device=device,
@@ -171,7 +178,7 @@ def _opened(
     note: Any,
     model: str | None,
     sparse: str | None,
-    tokens: bool,
+    kept: dict[str, Any],
     **settings: Any,
 ) -> Retriever:
     from sbert_retriever.index.storage import Storage
@@ -184,14 +191,18 @@ def _opened(
         note(f"new collection {collection!r} at {to}, model {model}{words}")
         if dry_run:
             to = ":memory:"
+            kept = kept | {"shards": None, "replicas": None}
     retriever = Retriever.open(
         to,
         collection_name=collection,
         model=model,
         sparse=sparse,
-        storage=Storage(tokens=tokens),
+        storage=Storage(**kept),
         **settings,
     )
+    if there and (unused := [name for name, value in kept.items() if value]):
+        options = ", ".join(f"--{name}" for name in unused)
+        note(f"collection {collection!r} is there and stays as it is: {options} is for a new one")
     if there and model is None:
         note(f"model {retriever.info().model}, the collection's own")
     return retriever

@@ -49,6 +49,24 @@ TruncateDim = Annotated[
         show_default=False,
     ),
 ]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        metavar="N",
+        help="For a new collection on a cluster: into how many parts it is cut.",
+        show_default=False,
+    ),
+]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        "--replicas",
+        metavar="N",
+        help="For a new collection on a cluster: how many copies of each part there are.",
+        show_default=False,
+    ),
+]
 Tenant = Annotated[
     str | None,
     typer.Option(

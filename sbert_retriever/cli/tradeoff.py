@@ -70,6 +70,16 @@ def tradeoff(
             "--late", metavar="N", help="Candidates for late interaction; 0 leaves it out."
         ),
     ] = 100,
+    late_model: Annotated[
+        str | None,
+        typer.Option(
+            "--late-model",
+            metavar="MODEL",
+            help="A ColBERT checkpoint for late interaction. Without it, the bi-encoder's own "
+            "token vectors.",
+            show_default=False,
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", help="How many passages a query gets.")] = 10,
     limit: Annotated[
         int | None,
@@ -130,7 +140,13 @@ def tradeoff(
 
     _check(queries, measured, budget_ms, min_ndcg)
     with open_existing(
-        location, collection, model=model, device=device, dtype=dtype, api_key=api_key
+        location,
+        collection,
+        model=model,
+        late_encoder=late_model,
+        device=device,
+        dtype=dtype,
+        api_key=api_key,
     ) as retriever:
         if measured is not None:
             records = read_records(measured)

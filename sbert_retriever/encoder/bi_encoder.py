@@ -21,7 +21,7 @@ from sbert_retriever.encoder.backbone import Backbone, load_backbone
 from sbert_retriever.encoder.batching import TokenBatch, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.head import Head, load_head
-from sbert_retriever.encoder.kinds import refuse_cross_encoder
+from sbert_retriever.encoder.kinds import refuse_colbert, refuse_cross_encoder
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.progress import progress_bar
@@ -164,6 +164,8 @@ class BiEncoder:
         wanted = Adjustments(
             max_length=max_length, truncate_dim=truncate_dim, pooling=pooling, normalize=normalize
         )
+        if pooling is None:
+            refuse_colbert(found.folder, found.name)
         checkpoint = adjusted(read_checkpoint(found.folder, found.packaged), wanted)
         if pooling is None:
             refuse_cross_encoder(checkpoint, found.name)

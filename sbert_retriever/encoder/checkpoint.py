@@ -141,6 +141,15 @@ def read_checkpoint(folder: Path, packaged: PackagedModel | None = None) -> Chec
     return checkpoint if packaged is None else _with_package(checkpoint, packaged)
 
 
+def read_transformer_alone(folder: Path, transformer: Path) -> Checkpoint:
+    """The transformer in a folder, whatever comes after it.
+
+    Raises:
+        ModelFormatError: A file cannot be read, or asks for something that is not supported.
+    """
+    return _with_transformer(Checkpoint(folder=folder, transformer=transformer))
+
+
 def _with_package(checkpoint: Checkpoint, packaged: PackagedModel) -> Checkpoint:
     return replace(
         checkpoint,
@@ -188,7 +197,7 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
         raise ModelFormatError(
             f"{checkpoint.folder / 'modules.json'} has an entry without a type: {module!r}"
         ) from error
-    part = _inside(checkpoint.folder, path)
+    part = inside(checkpoint.folder, path)
     reader = (
         _READERS.get(kind.rsplit(".", 1)[-1]) if kind.startswith("sentence_transformers") else None
     )
@@ -200,7 +209,7 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
     return reader(checkpoint, part)
 
 
-def _inside(folder: Path, path: str) -> Path:
+def inside(folder: Path, path: str) -> Path:
     """A module's folder, which may not lie outside its model's."""
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         raise ModelFormatError(f"{folder / 'modules.json'} points outside its folder: {path!r}")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sbert_retriever.encoder.checkpoint import Checkpoint
-from sbert_retriever.encoder.json_files import load_json
+from sbert_retriever.encoder.json_files import load_json, read_json
 from sbert_retriever.errors import ModelFormatError
+
+COLBERT_FILE = "artifact.metadata"
+"""What the ColBERT authors' code writes beside the weights."""
 
 
 def expect_cross_encoder(checkpoint: Checkpoint, name: str) -> None:
@@ -41,6 +45,28 @@ def refuse_cross_encoder(checkpoint: Checkpoint, name: str) -> None:
             f"{name} is a cross-encoder ({', '.join(_architectures(checkpoint.config))}), expected "
             "a bi-encoder: load it with CrossEncoder, or say how to pool its token vectors "
             "(pooling='mean')"
+        )
+
+
+def is_colbert(folder: Path) -> bool:
+    """Whether a folder says that it gives a vector a token, in either of two layouts."""
+    if (folder / COLBERT_FILE).is_file():
+        return True
+    if "HF_ColBERT" in _architectures(read_json(folder / "config.json")):
+        return True
+    return "query_length" in read_json(folder / "config_sentence_transformers.json")
+
+
+def refuse_colbert(folder: Path, name: str) -> None:
+    """Refuse a ColBERT checkpoint where one vector a text is expected.
+
+    Raises:
+        ModelFormatError: It is one.
+    """
+    if is_colbert(folder):
+        raise ModelFormatError(
+            f"{name} is a ColBERT checkpoint, which gives a vector a token, expected a bi-encoder: "
+            "use it for late interaction (late_encoder=), or name another"
         )
 
 

@@ -92,6 +92,10 @@ class TextTokenizer:
         """The tokens of some pair of texts, special ones included."""
         return self._tokenizer.encode("a", "b")
 
+    def token_id(self, token: str) -> int | None:
+        """The id of a token by its very text; None where there is none."""
+        return self._tokenizer.token_to_id(token)
+
     def prompt_length(self, prompt: str) -> int:
         """Tokens that a prompt takes at a text's start, with the special ones before it."""
         return len(self._tokenizer.encode(prompt).ids) - self._after if prompt else 0

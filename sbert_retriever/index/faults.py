@@ -21,6 +21,11 @@ _PASSING_CODES = frozenset(
     }
 )
 _KEY_HINT = " (check api_key or QDRANT_API_KEY)"
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_TRUST_HINT = (
+    " (for an authority of your own, name its file in SSL_CERT_FILE, and for gRPC in "
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH)"
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ def _of_status(error: UnexpectedResponse) -> Fault:
 def _of_source(source: object) -> Fault:
     if isinstance(source, httpx.TimeoutException):
         return Fault(True, "the server did not answer in time")
+    if _UNTRUSTED in str(source):
+        return Fault(False, f"the server's certificate is not trusted: {source}{_TRUST_HINT}")
     if isinstance(source, httpx.TransportError):
         return Fault(True, f"the server cannot be reached: {source or type(source).__name__}")
     return Fault(False, f"the server's answer cannot be read: {source}"[:500])
@@ -81,6 +88,8 @@ def _of_rpc(error: grpc.RpcError) -> Fault:
     details = error.details() if hasattr(error, "details") else str(error)
     name = code.name if code is not None else "error"
     sentence = f"the server answered {name}: {details}"[:500]
+    if _UNTRUSTED in str(details):
+        return Fault(False, f"the server's certificate is not trusted: {details}{_TRUST_HINT}")
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         sentence += _KEY_HINT
     return Fault(code in _PASSING_CODES, sentence)

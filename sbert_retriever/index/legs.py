@@ -56,8 +56,8 @@ def legs(
         terms = sparse[start : start + _AT_ONCE]
         dense = [store.request(row, k=k, condition=condition, params=params) for row in rows]
         within = store.within(condition)
-        worded = [_sparse_request(t, k=k, condition=within) for t in terms if t.indices]
-        answers = yield store.call("query_batch_points", requests=[*dense, *worded])
+        worded = [_sparse_request(store, t, k=k, condition=within) for t in terms if t.indices]
+        answers = yield from store.answers([*dense, *worded])
         rankings = [[(point.id, point.score) for point in answer.points] for answer in answers]
         rest = iter(rankings[len(rows) :])
         found += [
@@ -79,8 +79,8 @@ def sparse_rankings(
     for start in range(0, len(sparse), _AT_ONCE):
         terms = sparse[start : start + _AT_ONCE]
         within = store.within(condition)
-        requests = [_sparse_request(t, k=k, condition=within) for t in terms if t.indices]
-        answers = (yield store.call("query_batch_points", requests=requests)) if requests else []
+        requests = [_sparse_request(store, t, k=k, condition=within) for t in terms if t.indices]
+        answers = yield from store.answers(requests)
         rankings = iter([(point.id, point.score) for point in a.points] for a in answers)
         found += [next(rankings) if term.indices else [] for term in terms]
     return found
@@ -103,7 +103,12 @@ def _passages(store: PassageStore, points: Sequence[Any]) -> Steps[dict[str, Pas
 
 
 def _sparse_request(
-    terms: SparseVector, *, k: int, condition: models.Filter | None
+    store: PassageStore, terms: SparseVector, *, k: int, condition: models.Filter | None
 ) -> models.QueryRequest:
-    vector = models.SparseVector(indices=terms.indices, values=terms.values)
-    return models.QueryRequest(query=vector, using=SPARSE_NAME, filter=condition, limit=k)
+    return models.QueryRequest(
+        query=models.SparseVector(indices=terms.indices, values=terms.values),
+        using=SPARSE_NAME,
+        filter=condition,
+        limit=k,
+        shard_key=store.shard_key,
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import tenacity
@@ -24,10 +24,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the Qdrant client: a method's name and its keyword arguments."""
+    """A call of the Qdrant client: a method's name and its keyword arguments.
+
+    Args:
+        method: The client's.
+        kwargs: Its arguments.
+        deadline_s: Seconds after which it is not tried again; None is the policy's.
+    """
 
     method: str
     kwargs: dict[str, Any]
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,12 @@ class RetryPolicy:
         bound = min(self.longest_s, self.initial_s * 2 ** (state.attempt_number - 1))
         return random.uniform(bound / 2, bound)
 
+    def within(self, deadline_s: float | None) -> RetryPolicy:
+        """The same with less patience, where a call has a deadline of its own."""
+        if deadline_s is None or deadline_s >= self.deadline_s:
+            return self
+        return replace(self, deadline_s=deadline_s)
+
     def gives_up(self, state: tenacity.RetryCallState) -> bool:
         """Whether the next attempt would begin after the deadline."""
         return (state.seconds_since_start or 0.0) + state.upcoming_sleep > self.deadline_s
@@ -106,7 +119,7 @@ def run(steps: Steps[T], client: Any, policy: RetryPolicy) -> T:
     def perform(step: Call | Work) -> Any:
         if isinstance(step, Work):
             return step.function(*step.args)
-        retrying = tenacity.Retrying(**_settings(policy))
+        retrying = tenacity.Retrying(**_settings(policy.within(step.deadline_s)))
         return _mapped(retrying, getattr(client, step.method), step.kwargs)
 
     outcome: Any = None
@@ -151,11 +164,12 @@ async def arun(steps: Steps[T], client: Any, policy: RetryPolicy, *, native: boo
         if isinstance(step, Work):
             return await asyncio.to_thread(step.function, *step.args)
         method = getattr(client, step.method)
+        settings = _settings(policy.within(step.deadline_s))
         if not native:
-            retrying = tenacity.Retrying(**_settings(policy))
+            retrying = tenacity.Retrying(**settings)
             return await asyncio.to_thread(_mapped, retrying, method, step.kwargs)
         try:
-            return await tenacity.AsyncRetrying(**_settings(policy))(method, **step.kwargs)
+            return await tenacity.AsyncRetrying(**settings)(method, **step.kwargs)
         except Exception as error:
             raise translated(error) from error
 

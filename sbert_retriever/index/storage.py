@@ -39,6 +39,7 @@ class Storage:
         shards: Parts of the collection on a cluster.
         replicas: Copies of each part.
         write_consistency: Copies that have to confirm a write.
+        shard_by_tenant: Whether each tenant has parts of its own, which its calls alone reach.
 
     Raises:
         InputError: A value is unknown or too small.
@@ -54,6 +55,7 @@ class Storage:
     shards: int | None = None
     replicas: int | None = None
     write_consistency: int | None = None
+    shard_by_tenant: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.quantization, str):
@@ -63,8 +65,9 @@ class Storage:
         for name in _WHOLE:
             if (value := getattr(self, name)) is not None:
                 whole(f"Storage.{name}", value, least=1)
-        if not isinstance(self.tokens, bool):
-            raise InputTypeError(f"Storage.tokens is {self.tokens!r}, expected True or False")
+        for name in ("tokens", "shard_by_tenant"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise InputTypeError(f"Storage.{name} is {value!r}, expected True or False")
 
     def vector_params(self, *, size: int, distance: models.Distance) -> models.VectorParams:
         """The parameters of the dense vector."""
@@ -96,14 +99,23 @@ class Storage:
             multivector_config=models.MultiVectorConfig(comparator=comparator),
         )
 
+    def moved(self) -> Storage:
+        """The same for another place, whose nodes are others: copies and parts left out."""
+        return replace(
+            self, shards=None, replicas=None, write_consistency=None, shard_by_tenant=False
+        )
+
     def cluster_params(self, *, server: bool) -> dict[str, Any]:
         """What a server is told of copies and parts.
 
         Raises:
             InputError: They are asked for where there is no server.
         """
-        asked = {name: getattr(self, name) for name in _ON_A_SERVER}
-        said = {name: value for name, value in asked.items() if value is not None}
+        said: dict[str, Any] = {
+            name: value for name in _ON_A_SERVER if (value := getattr(self, name)) is not None
+        }
+        if self.shard_by_tenant:
+            said["shard_by_tenant"] = models.ShardingMethod.CUSTOM
         if said and not server:
             raise InputError(
                 f"Storage.{next(iter(said))} is for a Qdrant server, and this collection is in "
@@ -113,6 +125,7 @@ class Storage:
             "shards": "shard_number",
             "replicas": "replication_factor",
             "write_consistency": "write_consistency_factor",
+            "shard_by_tenant": "sharding_method",
         }
         return {names[name]: value for name, value in said.items()}
 
@@ -135,8 +148,15 @@ def joined(
     return storage if quantization is None else replace(storage, quantization=quantization)
 
 
-def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
-    """How a collection that is there keeps its vectors; copies and parts of a cluster left out.
+def storage_of(
+    config: models.CollectionConfig, *, vector_name: str, server: bool = False
+) -> Storage:
+    """How a collection that is there keeps its vectors.
+
+    Args:
+        config: Of the collection.
+        vector_name: Of its dense vectors.
+        server: Whether to tell of copies and parts, which mean something on a server only.
 
     Raises:
         KeyError: It has no vector of that name.
@@ -145,6 +165,7 @@ def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
     params = vectors[vector_name]
     graph = params.hnsw_config or models.HnswConfigDiff()
     half = params.datatype == models.Datatype.FLOAT16
+    spread = _spread(config.params) if server else {}
     return Storage(
         quantization=params.quantization_config or config.quantization_config,
         datatype="float16" if half else None,
@@ -152,7 +173,17 @@ def storage_of(config: models.CollectionConfig, *, vector_name: str) -> Storage:
         m=graph.m or None,
         ef_construct=graph.ef_construct or None,
         tokens=TOKENS_NAME in vectors,
+        **spread,
     )
+
+
+def _spread(params: models.CollectionParams) -> dict[str, Any]:
+    return {
+        "shards": params.shard_number,
+        "replicas": params.replication_factor,
+        "write_consistency": params.write_consistency_factor,
+        "shard_by_tenant": params.sharding_method == models.ShardingMethod.CUSTOM,
+    }
 
 
 def named_vectors(config: models.CollectionConfig) -> dict[str, models.VectorParams]:
@@ -170,10 +201,11 @@ def quantized_search(params: models.SearchParams | None) -> models.SearchParams:
     asked = params or models.SearchParams()
     if asked.exact:
         chosen = models.QuantizationSearchParams(ignore=True)
-    elif asked.quantization is not None:
-        return asked
     else:
-        chosen = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING)
+        said = asked.quantization or models.QuantizationSearchParams()
+        rescore = said.rescore is not False
+        most = _OVERSAMPLING if said.oversampling is None and rescore else said.oversampling
+        chosen = said.model_copy(update={"rescore": rescore, "oversampling": most})
     return asked.model_copy(update={"quantization": chosen})
 
 

@@ -7,8 +7,10 @@ so all engines refuse alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +62,9 @@ from sbert_retriever.types import (
 
 EncodeTokens: TypeAlias = Callable[[list[str]], list[npt.NDArray[np.float32]]]
 
+# Calls that can be sent to the parts of one tenant alone, and those that take a time limit.
+_TO_SHARDS = {"query_points", "retrieve", "scroll", "count", "upsert", "delete"}
+_TIMED = {*_TO_SHARDS, "query_batch_points", "batch_update_points"}
 # As many as `sync` compares at once.
 _PAGE = 1024
 # Passages whose token vectors are held at once: half a megabyte each, ten times that in a request.
@@ -141,6 +146,9 @@ class PassageStore:
         self._sparse: SparseEncoder | None = None
         self._sparse_identity: SparseIdentity | None = None
         self._quantized = False
+        self._sharded = False
+        self._keys: frozenset[Any] = frozenset()
+        self._timeout_s: float | None = None
         self._pinned: str | None = None
 
     # Collection -------------------------------------------------------------------------
@@ -238,7 +246,7 @@ class PassageStore:
             yield from self._check_created(contract, error)
         else:
             yield from self._check_kept(contract)
-        if self.tenant is not None:
+        if self.tenant is not None or kept.shard_by_tenant:
             indexes |= tenant_index()
         if self.connection.has_payload_indexes:
             for key, schema in indexes.items():
@@ -247,25 +255,28 @@ class PassageStore:
         self._sparse_identity = contract.sparse
         self._quantized = params.quantization_config is not None
         self.tokens = token_width is not None
+        self._sharded = kept.shard_by_tenant
 
     def facts(self) -> Steps[CollectionFacts]:
         """What the engine says of the collection."""
         info = yield self.call("get_collection")
         params = self._vector_params(info.config)
-        storage = storage_of(info.config, vector_name=self.layout.vector_name)
+        server = self.connection.engine == "server"
+        storage = storage_of(info.config, vector_name=self.layout.vector_name, server=server)
         self.score_kind, self.dim = _SIMILARITIES[params.distance], params.size
         self._quantized = storage.quantization is not None
         self.tokens = storage.tokens
-        count = yield self.call("count", count_filter=self.within(None), exact=True)
+        self._sharded = storage.shard_by_tenant
+        count = yield from self.count(None)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
         # Sparse vectors are indexed as they come, and counted with the others.
         sparse = (info.points_count or 0) if info.config.params.sparse_vectors else 0
         indexed = max((info.indexed_vectors_count or 0) - sparse, 0)
         return CollectionFacts(
-            count=count.count,
+            count=count,
             # A server counts vectors that were deleted or replaced until it tidies up.
-            indexed=min(indexed, count.count),
+            indexed=min(indexed, count),
             dim=params.size,
             score_kind=self.score_kind,
             contract=contract,
@@ -292,12 +303,32 @@ class PassageStore:
             raise InputError(
                 f"this is bound to tenant {self.tenant!r}: open the collection anew for another"
             )
-        bound = PassageStore(self.connection, self.collection_name, self.layout, tenant=tenant)
-        bound.score_kind, bound.dim = self.score_kind, self.dim
-        bound._sparse, bound._sparse_identity = self._sparse, self._sparse_identity
-        bound._quantized, bound._pinned = self._quantized, self._pinned
-        bound.tokens, bound.encode_tokens = self.tokens, self.encode_tokens
+        bound = copy(self)
+        bound.tenant = checked_tenant(tenant, self.layout)
         return bound
+
+    def find_part(self) -> Steps[bool]:
+        """Whether there can be anything here: where each tenant has a part, there may be none yet.
+
+        It is made at the first write: a server refuses what is sent to a part that is not there,
+        and a misspelt tenant in a search should leave nothing behind.
+        """
+        if not self._sharded or self._in_sight():
+            return True
+        known = yield self.call("list_shard_keys")
+        self._keys = frozenset(entry.key for entry in known.shard_keys or ())
+        return self._in_sight()
+
+    def _in_sight(self) -> bool:
+        return bool(self._keys) if self.tenant is None else self.tenant in self._keys
+
+    def within_time(self, timeout_s: float | None) -> PassageStore:
+        """The same collection, whose server has so many seconds for a request."""
+        if timeout_s is None or self.connection.engine != "server":
+            return self
+        hurried = copy(self)
+        hurried._timeout_s = timeout_s
+        return hurried
 
     def save_profile(self, profile: Profile) -> Steps[None]:
         """Keep search settings with the collection, in the place of those before.
@@ -339,6 +370,8 @@ class PassageStore:
         params: models.SearchParams | None = None,
     ) -> Steps[list[list[Hit]]]:
         """The k nearest passages of each row of `vectors` (m, dim), best first."""
+        if not (yield from self.find_part()):
+            return [[] for _ in vectors]
         using = self.layout.vector_name or None
         params = self._params(params)
         rows = vectors.tolist()
@@ -359,9 +392,16 @@ class PassageStore:
                 self.request(row, k=k, condition=condition, params=params, payload=True)
                 for row in part
             ]
-            answers = yield self.call("query_batch_points", requests=requests)
+            answers = yield from self.answers(requests)
             hits.extend(self._hits(answer) for answer in answers)
         return hits
+
+    def answers(self, requests: Sequence[models.QueryRequest]) -> Steps[list[QueryResponse]]:
+        """What is found for each of several searches."""
+        if not requests or not (yield from self.find_part()):
+            return [QueryResponse(points=[]) for _ in requests]
+        found: list[QueryResponse] = yield self.call("query_batch_points", requests=requests)
+        return found
 
     def request(
         self,
@@ -380,7 +420,13 @@ class PassageStore:
             limit=k,
             params=self._params(params),
             with_payload=payload,
+            shard_key=self.shard_key,
         )
+
+    @property
+    def shard_key(self) -> str | None:
+        """The part of the collection that calls are sent to; None is all of them."""
+        return self.tenant if self.tenant in self._keys else None
 
     def _params(self, params: models.SearchParams | None) -> models.SearchParams | None:
         """What the engine is told of how to search."""
@@ -467,6 +513,8 @@ class PassageStore:
 
     def count(self, condition: models.Filter | None) -> Steps[int]:
         """How many passages match."""
+        if not (yield from self.find_part()):
+            return 0
         answer: models.CountResult = yield self.call(
             "count", count_filter=self.within(condition), exact=True
         )
@@ -502,8 +550,10 @@ class PassageStore:
         """Write passages with their vectors (n, dim); what is too big for a request comes back.
 
         Raises:
+            InputError: Each tenant has a part, and this is bound to none.
             StoreUnavailableError: With the ids that are in and those that are not.
         """
+        yield from self._open_part()
         stored: list[str] = []
         refused: list[Failure] = []
         size = _WITH_TOKENS if self.tokens else max(len(drafts), 1)
@@ -541,6 +591,7 @@ class PassageStore:
 
         What is too big for a request comes back.
         """
+        yield from self._open_part()
         sizes = [estimated_bytes(draft, 0) for draft in drafts]
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
         for part in request_slices([sizes[n] for n in fits]):
@@ -550,6 +601,8 @@ class PassageStore:
 
     def delete_ids(self, ids: Sequence[str]) -> Steps[int]:
         """Delete passages by id; how many of them were there."""
+        if not (yield from self._has_part()):
+            return 0
         there = list((yield from self._retrieve(ids, payload=[RESERVED])))
         for part in _parts(there, _PAGE):
             selector = [self.point_id(i) for i in part]
@@ -567,12 +620,16 @@ class PassageStore:
                 "the filter has no condition and would delete every passage: give one, "
                 "or call delete_all()"
             )
+        if not (yield from self._has_part()):
+            return 0
         count = yield from self.count(condition)
         yield self.call("delete", points_selector=self.within(condition))
         return count
 
     def delete_all(self) -> Steps[int]:
         """Delete every passage; how many there were."""
+        if not (yield from self._has_part()):
+            return 0
         deleted = 0
         while True:
             records, _ = yield self.call(
@@ -617,7 +674,13 @@ class PassageStore:
 
     def call(self, method: str, **kwargs: Any) -> Call:
         """A call of the client on this collection."""
-        return call(method, collection_name=self._pinned or self.collection_name, **kwargs)
+        if self.shard_key is not None and method in _TO_SHARDS:
+            kwargs["shard_key_selector"] = self.shard_key
+        if self._timeout_s is not None and method in _TIMED:
+            # Qdrant counts whole seconds.
+            kwargs["timeout"] = max(math.ceil(self._timeout_s), 1)
+        asked = call(method, collection_name=self._pinned or self.collection_name, **kwargs)
+        return replace(asked, deadline_s=self._timeout_s)
 
     def _hits(self, answer: QueryResponse) -> list[Hit]:
         return [to_hit(point, self.layout, self.score_kind) for point in answer.points]
@@ -634,6 +697,33 @@ class PassageStore:
         if self.tenant is None:
             return draft.payload
         return {**draft.payload, RESERVED: {**draft.payload[RESERVED], "tenant": self.tenant}}
+
+    def _has_part(self) -> Steps[bool]:
+        """`find_part`, before anything is changed.
+
+        Raises:
+            InputError: Each tenant has a part, and this is bound to none.
+        """
+        if self._sharded and self.tenant is None:
+            raise InputError(
+                f"collection {self.collection_name!r} has a part for each tenant, and this is "
+                "bound to none: write and delete with tenant="
+            )
+        return (yield from self.find_part())
+
+    def _open_part(self) -> Steps[None]:
+        """Make the tenant's own part, where each has one and it is not there."""
+        if (yield from self._has_part()):
+            return
+        try:
+            yield self.call("create_shard_key", shard_key=self.tenant)
+        except StoreRequestError as error:
+            if not (yield from self.find_part()):  # another process may have been quicker
+                raise StoreRequestError(
+                    f"there is no part for tenant {self.tenant!r}, and none can be made: {error}. "
+                    "Parts of tenants need a server that runs as a cluster, if only of one"
+                ) from error
+        self._keys |= {self.tenant}
 
     def _sparse_vectors(self, drafts: Sequence[Draft]) -> Steps[list[SparseVector | None]]:
         """The sparse vector of each passage; None where there is none."""
@@ -681,7 +771,11 @@ class PassageStore:
         )
 
     def _overwriting(self, draft: Draft) -> models.OverwritePayloadOperation:
-        payload = models.SetPayload(payload=self._payload(draft), points=[self.point_id(draft.id)])
+        payload = models.SetPayload(
+            payload=self._payload(draft),
+            points=[self.point_id(draft.id)],
+            shard_key=self.shard_key,
+        )
         return models.OverwritePayloadOperation(overwrite_payload=payload)
 
     def _retrieve(
@@ -689,10 +783,11 @@ class PassageStore:
     ) -> Steps[dict[str, models.Record]]:
         found: dict[str, models.Record] = {}
         for part in _parts(list(dict.fromkeys(ids)), _PAGE):
-            wanted = {str(self.point_id(check_id(i))): i for i in part}
+            points = [self.point_id(check_id(i)) for i in part]
+            wanted = dict(zip(map(str, points), part, strict=True))
             records = yield self.call(
                 "retrieve",
-                ids=[self.point_id(i) for i in part],
+                ids=points,
                 with_payload=payload,
                 with_vectors=self._dense_only() if vectors else False,
             )

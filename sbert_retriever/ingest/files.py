@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.points import RESERVED, stored_source
-from sbert_retriever.index.steps import Steps, call
+from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.discover import RECORD_SUFFIXES, SUFFIXES, find_files
 from sbert_retriever.ingest.read import STDIN, read_passages
@@ -291,13 +291,13 @@ def _was_file(source: str) -> bool:
 
 
 def stored_sources(store: PassageStore) -> Steps[set[str]]:
-    """All sources of a collection; reads every passage's, not the texts."""
+    """All sources of a collection, or of its tenant; reads every passage's, not the texts."""
     sources: set[str] = set()
     offset = None
     while True:
-        records, offset = yield call(
+        records, offset = yield store.call(
             "scroll",
-            collection_name=store.collection_name,
+            scroll_filter=store.within(None),
             limit=_PAGE,
             offset=offset,
             with_payload=[RESERVED],

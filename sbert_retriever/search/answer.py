@@ -19,6 +19,7 @@ from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import check_sparse
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.rerank import Reranker, RerankOptions, RerankResult
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.first_stage import by_both, by_words, grown, in_groups, nearest
 from sbert_retriever.search.late import by_late_interaction
 from sbert_retriever.search.request import Query
@@ -54,14 +55,23 @@ def searched(
     reranker = None
     if profile.reranks:
         reranker = yield work(second.reranker, profile)
-    ready = partial(_ready, store, encoder, reranker, mode=mode, profile=profile)
+    late = second.late if profile.late else None
+    ready = partial(_ready, store, encoder, reranker, late, mode=mode, profile=profile)
     loaded = yield work(ready)
     started = perf_counter()
     vectors, terms = yield from _encoded(store, encoder, queries, mode)
     encoded = perf_counter()
-    found = yield from _found(store, vectors, terms, condition, queries, asked, profile)
+    timed = store.within_time(asked.timeout_s)
+    found = yield from _found(timed, vectors, terms, condition, queries, asked, profile)
     if profile.late:
-        found = yield from by_late_interaction(store, loaded, queries, found, count=profile.late)
+        found = yield from by_late_interaction(
+            timed,
+            late or loaded,
+            queries,
+            found,
+            count=profile.late,
+            stored=late is None,
+        )
     ended = perf_counter()
     answers = [_untouched(hits) for hits in found]
     if reranker is not None:
@@ -73,7 +83,7 @@ def searched(
         chosen = [in_groups(hits, asked) for hits in chosen]
     if asked.group_by is None:
         chosen = [hits[: asked.k] for hits in chosen]
-    texts = yield from grown(store, chosen, asked)
+    texts = yield from grown(timed, chosen, asked)
     timings = {
         "encode": (encoded - started) * 1e3,
         "search": (ended - encoded) * 1e3,
@@ -125,6 +135,7 @@ def _ready(
     store: PassageStore,
     encoder: LazyEncoder,
     reranker: Reranker | None,
+    late: TokenEncoder | None,
     *,
     mode: SearchMode,
     profile: Profile,
@@ -133,8 +144,10 @@ def _ready(
 
     Where time is to be kept, the scorer's speed is measured, too, once.
     """
-    loaded = encoder.get() if mode != "sparse" or profile.late else None
+    by_its_tokens = profile.late > 0 and late is None
+    loaded = encoder.get() if mode != "sparse" or by_its_tokens else None
     _warm_up(loaded)
+    _warm_up(late)
     if mode != "dense":
         _warm_up(store.sparse_encoder())
     if reranker is not None:

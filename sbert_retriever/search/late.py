@@ -22,11 +22,12 @@ from sbert_retriever.types import Encoder, Hit
 
 def by_late_interaction(
     store: PassageStore,
-    encoder: Encoder | None,
+    encoder: Encoder | TokenEncoder | None,
     queries: Sequence[str],
     found: Sequence[list[Hit]],
     *,
     count: int,
+    stored: bool = True,
 ) -> Steps[list[list[Hit]]]:
     """The first `count` hits of each query by MaxSim, then the others; ties keep their order.
 
@@ -36,6 +37,7 @@ def by_late_interaction(
         queries: What was asked.
         found: The hits of each.
         count: How many of each are put in order.
+        stored: Whether token vectors that the collection keeps are this encoder's.
 
     Raises:
         InputError: The encoder gives no token vectors.
@@ -48,19 +50,22 @@ def by_late_interaction(
     ordered = []
     asked = yield work(partial(encoder.encode_tokens, role="query"), list(queries))
     for rows, hits in zip(asked, found, strict=True):
-        scores = yield from _scores(store, encoder, rows, hits[:count])
+        scores = yield from _scores(store if stored else None, encoder, rows, hits[:count])
         ordered.append(maxsim_order(hits, scores) if scores else hits)
     return ordered
 
 
 def _scores(
-    store: PassageStore, encoder: TokenEncoder, rows: npt.NDArray[np.float32], hits: list[Hit]
+    store: PassageStore | None,
+    encoder: TokenEncoder,
+    rows: npt.NDArray[np.float32],
+    hits: list[Hit],
 ) -> Steps[list[float]]:
     """MaxSim of each hit, from stored token vectors where there are any."""
     if not hits:
         return []
     known: dict[str, float] = {}
-    if store.tokens:
+    if store is not None and store.tokens:
         known = yield from store.token_scores(rows, [hit.id for hit in hits])
     rest = [hit for hit in hits if hit.id not in known]
     if rest:

@@ -36,6 +36,7 @@ class SearchOptions(TypedDict, total=False):
     group_by: str | None
     group_size: int
     diversity: float | None
+    timeout_s: float | None
 
 
 class QueryOptions(SearchOptions, total=False):
@@ -71,6 +72,7 @@ class Search:
     group_by: str | None = None
     group_size: int = 1
     diversity: float | None = None
+    timeout_s: float | None = None
 
     def __post_init__(self) -> None:
         whole("k", self.k, least=1)
@@ -86,6 +88,10 @@ class Search:
             if self.oversampling < 1:
                 raise InputError(f"oversampling is {self.oversampling:g}, expected 1 or more")
         self._check_variety()
+        if self.timeout_s is not None:
+            _number("timeout_s", self.timeout_s)
+            if not 0 < self.timeout_s < math.inf:
+                raise InputError(f"timeout_s is {self.timeout_s:g}, expected seconds above 0")
 
     def _check_variety(self) -> None:
         whole("group_size", self.group_size, least=1)

@@ -11,11 +11,14 @@ from typing import Any, TypeAlias
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
 from sbert_retriever.rerank import Reranker
+from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.request import Query
 from sbert_retriever.types import DEFAULT_RERANKER, Profile, Scorer
 
 RerankerSpec: TypeAlias = str | PathLike[str] | Scorer | Reranker
 """A name or a folder of a cross-encoder, a scorer, or a reranker."""
+LateSpec: TypeAlias = str | PathLike[str] | TokenEncoder
+"""A name or a folder of a ColBERT checkpoint, or what gives token vectors."""
 
 _DEFAULT_PROFILE = "balanced"
 _LEAST_CANDIDATES_OF_A_BUDGET = 100
@@ -29,6 +32,7 @@ class SecondStage:
         device: For a name or a folder.
         dtype: For a name or a folder.
         metadata: Of the collection.
+        late: What gives token vectors for late interaction; None is the bi-encoder.
 
     Raises:
         InputTypeError: The reranker is nothing of what it may be.
@@ -42,24 +46,32 @@ class SecondStage:
         device: str = "auto",
         dtype: str = "auto",
         metadata: Mapping[str, Any] | None = None,
+        late: LateSpec | None = None,
     ) -> None:
         self._device = device
         self._dtype = dtype
         self._metadata = metadata or {}
         self._named: dict[str, Reranker] = {}
         self._guard = threading.Lock()
+        self.late = None if late is None else as_token_encoder(late, device=device, dtype=dtype)
         self._given = (
             None if reranker is None else as_reranker(reranker, device=device, dtype=dtype)
         )
 
     def over(self, metadata: Mapping[str, Any]) -> SecondStage:
         """The same over a collection with that metadata."""
-        return SecondStage(self._given, device=self._device, dtype=self._dtype, metadata=metadata)
+        return SecondStage(
+            self._given, device=self._device, dtype=self._dtype, metadata=metadata, late=self.late
+        )
 
     def with_reranker(self, reranker: RerankerSpec | None) -> SecondStage:
         """The same with another reranker, or with none."""
         return SecondStage(
-            reranker, device=self._device, dtype=self._dtype, metadata=self._metadata
+            reranker,
+            device=self._device,
+            dtype=self._dtype,
+            metadata=self._metadata,
+            late=self.late,
         )
 
     @property
@@ -120,6 +132,27 @@ class SecondStage:
         if self._given is not None and not _says(asked):
             return Profile.named(_DEFAULT_PROFILE)
         return Profile(rerank_depth=0)
+
+
+def as_token_encoder(late: LateSpec, *, device: str = "auto", dtype: str = "auto") -> TokenEncoder:
+    """A token encoder as it is, or a ColBERT checkpoint by its name.
+
+    Raises:
+        InputTypeError: It is nothing of these.
+        ModelFormatError: The name is that of another kind of model.
+        ModelNotFoundError: Nothing holds a model of its name.
+    """
+    if isinstance(late, str | PathLike):
+        from sbert_retriever.encoder.colbert import ColbertEncoder  # torch takes a second
+
+        return ColbertEncoder.load(late, device=device, dtype=dtype)
+    if isinstance(late, type) or not isinstance(late, TokenEncoder):
+        kind = late.__name__ if isinstance(late, type) else type(late).__name__
+        raise InputTypeError(
+            f"late_encoder is {kind}, expected a ColBERT checkpoint's name or folder, or an object "
+            "with encode_tokens(texts, role=)"
+        )
+    return late
 
 
 def as_reranker(reranker: RerankerSpec, *, device: str = "auto", dtype: str = "auto") -> Reranker:

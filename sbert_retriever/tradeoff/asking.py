@@ -34,7 +34,10 @@ class Asking:
     ) -> list[list[Hit]]:
         """The candidates of each query in the order of late interaction, as a search has it."""
         store = self._retriever.store
-        steps = by_late_interaction(store, self._encoder, queries, found, count=point.late)
+        late = self._retriever.late_encoder
+        steps = by_late_interaction(
+            store, late, queries, found, count=point.late, stored=late is self._encoder
+        )
         return store.connection.run(steps)
 
     def at(self, point: OperatingPoint) -> Asked:

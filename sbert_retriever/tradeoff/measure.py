@@ -66,12 +66,14 @@ def measure_tradeoff(
     if info.count < 1:
         raise InputError("the collection is empty: index something first")
     chosen, notes = _chosen(queries, qrels)
-    means = _means(info, encoder, scorer)
+    late = retriever.late_encoder
+    means = _means(info, late, scorer, judged=qrels is not None)
     points = operating_points(grid or Grid(), means, k=k, reranker=_name(scorer))
     session = Session(
         retriever,
         chosen,
         scorer,
+        qrels=qrels,
         pair_scores=Path(pair_scores) if pair_scores is not None else None,
         seed=seed,
         on_progress=on_progress,
@@ -81,7 +83,7 @@ def measure_tradeoff(
     session.late_interaction(points)
     session.cross_encoder(points)
     session.everything(points)
-    truth, grades = session.truth(points, qrels)
+    truth, grades = session.truth(points)
     return Records(
         setting=_setting(
             info,
@@ -90,9 +92,9 @@ def measure_tradeoff(
             k=k,
             truth=truth,
             seed=seed,
-            notes=[*notes, *_remarks(info, means)],
+            notes=[*notes, *_remarks(info, means, None if late is encoder else late)],
         ),
-        points=tuple(points),
+        points=tuple(session.fitted.get(point.name, point) for point in points),
         grades=grades,
         answers=session.answers,
         timings=session.timings,
@@ -123,16 +125,19 @@ def _chosen(queries: Mapping[str, str], qrels: Qrels | None) -> tuple[dict[str, 
     return chosen, notes
 
 
-def _means(info: RetrieverInfo, encoder: Encoder, scorer: Scorer | None) -> Means:
+def _means(
+    info: RetrieverInfo, late: Encoder | TokenEncoder, scorer: Scorer | None, *, judged: bool
+) -> Means:
     return Means(
         dim=info.dim,
         graph=info.indexed > 0,
         cosine=info.score_kind == "cosine",
-        tokens=isinstance(encoder, TokenEncoder),
+        tokens=isinstance(late, TokenEncoder),
         scorer=scorer is not None,
         lengths=scorer is not None and takes_lengths(scorer),
         words=info.sparse is not None,
         quantized=info.quantized,
+        judged=judged,
     )
 
 
@@ -142,7 +147,9 @@ def _name(scorer: Scorer | None) -> str | None:
     return identity.name if isinstance(identity, ScorerIdentity) else None
 
 
-def _remarks(info: RetrieverInfo, means: Means) -> Iterable[str]:
+def _remarks(
+    info: RetrieverInfo, means: Means, late: Encoder | TokenEncoder | None
+) -> Iterable[str]:
     """What was not measured, and why; and what its times rest on."""
     if not means.graph and not means.quantized:
         yield (
@@ -151,7 +158,9 @@ def _remarks(info: RetrieverInfo, means: Means) -> Iterable[str]:
         )
     if not means.cosine:
         yield "Its scores are no cosines: cut dimensions were not measured."
-    if info.tokens:
+    if late is not None:
+        yield f"Token vectors for MaxSim are those of {getattr(late, 'name', type(late).__name__)}."
+    elif info.tokens:
         yield "Token vectors for MaxSim are kept with the collection."
     if not means.tokens:
         yield "The encoder gives no token vectors: no late interaction."

@@ -21,15 +21,19 @@ SUFFIXES = (".png", ".svg")
 _LOOKS = {
     "bi-encoder": ("o", "#1b6ca8"),
     "fewer dimensions": ("s", "#7a5195"),
+    "words, or both": ("P", "#b8860b"),
     "late interaction": ("^", "#2a9d62"),
     "cross-encoder": ("D", "#d1495b"),
     "cross-encoder, fused": ("v", "#e07b39"),
+    "both, cross-encoder": ("X", "#8e44ad"),
 }
 _FRONT = "#888888"
+# Points from which on their names need a larger picture.
+_MANY = 25
 # Where a label may go, in points from its mark, the best places first.
 _PLACES = [
     (direction[0] * distance, direction[1] * distance)
-    for distance in (7, 16, 28, 42, 58, 76)
+    for distance in (7, 16, 28, 42, 58, 76, 100, 130, 165, 205)
     for direction in ((1, 0.9), (1, -1.1), (-1, 0.9), (-1, -1.1), (0, 1.4), (0, -1.6))
 ]
 
@@ -55,9 +59,9 @@ def draw(report: TradeoffReport) -> Figure:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    figure = _new_figure()
-    axes = figure.add_subplot()
     shown = [point for point in report.points if point.accuracy]
+    figure = _new_figure(crowded=len(shown) > _MANY)
+    axes = figure.add_subplot()
     measure = report.measures[0]
     _draw_front(axes, report.front, measure)
     _draw_marks(axes, shown, measure)
@@ -68,23 +72,27 @@ def draw(report: TradeoffReport) -> Figure:
     return figure
 
 
-def _new_figure() -> Figure:
+def _new_figure(*, crowded: bool) -> Figure:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("matplotlib", extra="eval", purpose="draw the trade-off") from error
-    figure = Figure(figsize=(10, 6.2), layout="constrained")
+    figure = Figure(figsize=(14, 9.5) if crowded else (10, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def _kind(report: PointReport) -> str:
     point = report.point
+    if point.rerank and point.mode == "hybrid":
+        return "both, cross-encoder"
     if point.rerank:
         return "cross-encoder, fused" if point.fused else "cross-encoder"
     if point.late:
         return "late interaction"
+    if point.mode != "dense":
+        return "words, or both"
     return "fewer dimensions" if point.profile.truncate_dim else "bi-encoder"
 
 

@@ -29,12 +29,14 @@ class OperatingPoint:
         k: How many passages are handed out.
         everything: Whether the cross-encoder scores the whole collection: extrapolated.
         words: Whether the collection has sparse vectors.
+        fitted: Whether a weight of it is chosen by the judgements.
     """
 
     profile: Profile
     k: int = 10
     everything: bool = False
     words: bool = False
+    fitted: bool = False
 
     @property
     def mode(self) -> SearchMode:
@@ -75,11 +77,14 @@ class OperatingPoint:
         return self.rerank > 0 and not (self.fused or self.late or any(shortened))
 
 
-def point(name: str, k: int, *, everything: bool = False, **settings: Any) -> OperatingPoint:
+def point(
+    name: str, k: int, *, everything: bool = False, fitted: bool = False, **settings: Any
+) -> OperatingPoint:
     """A point out of some settings of a `Profile`; without a depth there is no cross-encoder."""
     depth = settings.setdefault("rerank_depth", 0)
     settings.setdefault("candidates", max(k, depth, settings.get("late", 0)))
-    return OperatingPoint(profile=Profile(name=name, **settings), k=k, everything=everything)
+    profile = Profile(name=name, **settings)
+    return OperatingPoint(profile=profile, k=k, everything=everything, fitted=fitted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +103,7 @@ class Grid:
         hybrid_depths: How many candidates of both the cross-encoder scores.
         depths: How many candidates the cross-encoder scores.
         modes: What its scores do to the order.
+        fit: Whether to fit the weights of fusions, where there are judgements.
         early_stops: Candidates of which it scores as many as it takes for the first k to settle.
         pair_lengths: Tokens of a pair, for shorter pairs.
         pair_depth: How many candidates are scored as shorter pairs.
@@ -118,6 +124,7 @@ class Grid:
     hybrid_depths: tuple[int, ...] = (10, 20, 50)
     depths: tuple[int, ...] = (5, 10, 20, 50, 100)
     modes: tuple[RerankMode, ...] = ("replace", "fuse")
+    fit: bool = True
     early_stops: tuple[int, ...] = (100,)
     pair_lengths: tuple[int, ...] = (128,)
     pair_depth: int = 20
@@ -177,6 +184,7 @@ class Means:
         lengths: Whether it can be told how long a pair may be.
         words: Whether the collection has sparse vectors.
         quantized: Whether small copies of its vectors are looked at first.
+        judged: Whether there are judgements to fit weights by.
     """
 
     dim: int
@@ -187,6 +195,7 @@ class Means:
     lengths: bool
     words: bool = False
     quantized: bool = False
+    judged: bool = False
 
     def allow(self, asked: OperatingPoint) -> bool:
         """Whether a point can be measured."""
@@ -197,6 +206,7 @@ class Means:
             (profile.late > 0, self.tokens),
             (profile.truncate_dim is not None, self.cosine),
             (profile.mode in ("sparse", "hybrid"), self.words),
+            (asked.fitted, self.judged),
         ]
         # Cut vectors are searched by a matrix product here, which hands nothing on.
         alone = profile.truncate_dim is None or not (asked.rerank or asked.late)
@@ -250,11 +260,24 @@ def _with_words(grid: Grid, k: int) -> Iterator[OperatingPoint]:
     for fusion in grid.fusions:
         name = f"hybrid by {fusion.method or 'default'}"
         yield point(name, k, mode="hybrid", fusion=fusion)
+    if grid.late:
+        yield point(f"hybrid, MaxSim {grid.late}", k, mode="hybrid", late=grid.late)
+    if grid.fit:
+        yield point("hybrid, fitted", k, mode="hybrid", fusion=Fusion(), fitted=True)
     for depth in _different(grid.hybrid_depths):
-        for mode in _different(grid.modes):
-            fused = " fused" if mode == "fuse" else ""
-            name = f"hybrid, cross-encoder {depth}{fused}"
-            yield point(name, k, mode="hybrid", rerank_depth=depth, rerank_mode=mode)
+        yield from _at_depth(grid, f"hybrid, cross-encoder {depth}", k, depth, mode="hybrid")
+
+
+def _at_depth(
+    grid: Grid, name: str, k: int, depth: int, **settings: Any
+) -> Iterator[OperatingPoint]:
+    """One depth of the cross-encoder, with everything that may be done with its scores."""
+    for mode in _different(grid.modes):
+        fused = " fused" if mode == "fuse" else ""
+        yield point(f"{name}{fused}", k, rerank_depth=depth, rerank_mode=mode, **settings)
+    if grid.fit and "fuse" in grid.modes:
+        weighted: dict[str, Any] = {"rerank_mode": "fuse", "fuse_weight": 0.5, "fitted": True}
+        yield point(f"{name} weighted", k, rerank_depth=depth, **weighted, **settings)
 
 
 def _naming(asked: OperatingPoint, reranker: str | None) -> OperatingPoint:
@@ -280,9 +303,7 @@ def _truncated(grid: Grid, dim: int, k: int) -> Iterator[OperatingPoint]:
 
 def _reranked(grid: Grid, k: int) -> Iterator[OperatingPoint]:
     for depth in _different(grid.depths):
-        for mode in _different(grid.modes):
-            fused = " fused" if mode == "fuse" else ""
-            yield point(f"cross-encoder {depth}{fused}", k, rerank_depth=depth, rerank_mode=mode)
+        yield from _at_depth(grid, f"cross-encoder {depth}", k, depth)
     for depth in _different(grid.early_stops):
         name = f"cross-encoder {depth}, early stop"
         yield point(name, k, rerank_depth=depth, early_batches=_SETTLED)

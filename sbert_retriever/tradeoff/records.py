@@ -7,12 +7,13 @@ with their grades, then for each point its answers and its times.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.read_ranking import Qrels
@@ -135,7 +136,7 @@ def _lines(records: Records) -> Iterator[dict[str, Any]]:
 
 
 def read_records(path: str | PathLike[str]) -> Records:
-    """Read a per-query file.
+    """Read a per-query file, which may be compressed (.gz).
 
     Raises:
         ReadError: It cannot be read, or is no such file; with the line.
@@ -143,14 +144,21 @@ def read_records(path: str | PathLike[str]) -> Records:
     place = Path(path)
     gathered = _Gathered()
     try:
-        with place.open(encoding="utf-8") as file:
+        with _opened(place) as file:
             for number, line in enumerate(file, 1):
                 _take(gathered, line, f"{place}, line {number}")
-    except OSError as error:
-        raise ReadError(f"{place} cannot be read: {error.strerror or error}") from error
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ReadError(f"{place} cannot be read: {reason}") from error
     if gathered.setting is None:
         raise ReadError(f"{place} holds no setting: it is no per-query file of a trade-off")
     return gathered.records(gathered.setting)
+
+
+def _opened(place: Path) -> TextIO:
+    if place.suffix == ".gz":
+        return gzip.open(place, "rt", encoding="utf-8")
+    return place.open(encoding="utf-8")
 
 
 def _take(gathered: _Gathered, line: str, where: str) -> None:

@@ -169,6 +169,11 @@ class TradeoffReport:
                 f"~ is extrapolated from {self.sampled_pairs} pairs a query; nobody has measured "
                 "how accurate it is."
             )
+        if any(p.point.fitted for p in self.points):
+            lines.append(
+                "Where a weight is fitted, each half of the queries was answered with the weight "
+                "that is best on the other half; the settings have the one that is best on all."
+            )
         lines.extend(setting.notes)
         models = [setting.encoder, *([setting.scorer] if setting.scorer else []), setting.machine]
         return [*lines, "; ".join(models)]

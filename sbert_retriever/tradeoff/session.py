@@ -22,15 +22,19 @@ from sbert_retriever.tradeoff.first_stage import (
     first_stage_key,
     read_contents,
 )
+from sbert_retriever.tradeoff.fitting import cross_fitted
 from sbert_retriever.tradeoff.late import all_by_maxsim
 from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.tradeoff.points import point as point_of
 from sbert_retriever.tradeoff.records import Timing, Truth
 from sbert_retriever.tradeoff.second_stage import RememberedScorer, reranked
 from sbert_retriever.tradeoff.timing import Asked, scaled, spread, timed
-from sbert_retriever.types import Hit, Scorer
+from sbert_retriever.types import Fusion, Hit, Scorer
 
 Progress = Callable[[str, int, int], None]
+# The shares that are tried where a weight is fitted.
+_RERANK_WEIGHTS = tuple(step / 20 for step in range(1, 20))
+_SPARSE_WEIGHTS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 
 
 class Session:
@@ -40,6 +44,7 @@ class Session:
         retriever: Of the collection.
         queries: {query id: text}, all of which are answered.
         scorer: A cross-encoder, or None.
+        qrels: {query id: {passage id: grade}}, or None.
         pair_scores: A file that keeps the scores of pairs from run to run; None keeps none.
         seed: Of the samples.
         on_progress: Told what is being done, how much of it is done, of how much.
@@ -49,6 +54,7 @@ class Session:
         timings: {point: one entry for each query that was timed}.
         memory: {point: memory of the process while it was timed, in MB}.
         sampled_pairs: Pairs a query that the cross-encoder over everything was timed on.
+        fitted: {point: it with the weight that is best over all queries}.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class Session:
         queries: Mapping[str, str],
         scorer: Scorer | None,
         *,
+        qrels: Qrels | None,
         pair_scores: Path | None,
         seed: int,
         on_progress: Progress,
@@ -64,6 +71,7 @@ class Session:
         self._retriever = retriever
         self._queries = queries
         self._scorer = scorer
+        self._qrels = qrels
         self._asking = Asking(retriever, scorer)
         self._pair_scores = pair_scores
         self._seed = seed
@@ -79,6 +87,7 @@ class Session:
         self.timings: dict[str, list[Timing]] = {}
         self.memory: dict[str, float] = {}
         self.sampled_pairs = 0
+        self.fitted: dict[str, OperatingPoint] = {}
 
     # Stages -----------------------------------------------------------------------------
 
@@ -89,7 +98,10 @@ class Session:
         chosen = [p for p in points if _is_first_stage_alone(p)]
         for number, point in enumerate(chosen):
             self._on_progress("searching", number, len(chosen))
-            self._answer(point, self._candidates.of(point))
+            if point.fitted:
+                self._fit(point, self._with_fusions(point))
+            else:
+                self._answer(point, self._candidates.of(point))
         self._time({p.name: self._asking.at(p) for p in chosen}, "timing searches")
 
     def cut_vectors(self, points: list[OperatingPoint], sampled_pairs: int) -> None:
@@ -143,15 +155,14 @@ class Session:
             pairs = self._all_pairs([p for p in chosen if p.profile.pair_length == length])
             known.learn(pairs, max_length=length, on_progress=self._told("scoring pairs"))
         recalling = Reranker(known, on_failure="raise")
-        for point in chosen:
-            hits = self._before_rerank(point)
-            self._answer(
-                point,
-                {
-                    query: reranked(recalling, self._queries[query], found, point).hits
-                    for query, found in hits.items()
-                },
-            )
+        for number, point in enumerate(chosen):
+            self._on_progress("putting in order", number, len(chosen))
+            if point.fitted:
+                weights = (replace(point.profile, fuse_weight=w) for w in _RERANK_WEIGHTS)
+                variants = [replace(point, profile=profile) for profile in weights]
+                self._fit(point, {p: self._reranked(recalling, p) for p in variants})
+            else:
+                self._answer(point, self._reranked(recalling, point))
 
     def everything(self, points: list[OperatingPoint]) -> None:
         """The cross-encoder over the whole collection, from a sample of it."""
@@ -169,10 +180,10 @@ class Session:
         factor = self._passages / size
         self.timings[point.name] = [scaled(t, factor) for t in self.timings[point.name]]
 
-    def truth(self, points: list[OperatingPoint], qrels: Qrels | None) -> tuple[Truth, Qrels]:
+    def truth(self, points: list[OperatingPoint]) -> tuple[Truth, Qrels]:
         """What the answers are compared with."""
-        if qrels is not None:
-            return "qrels", {query: qrels[query] for query in self._queries}
+        if self._qrels is not None:
+            return "qrels", {query: self._qrels[query] for query in self._queries}
         deepest = max(
             (p for p in points if p.in_full),
             key=lambda p: p.rerank,
@@ -191,10 +202,31 @@ class Session:
             query: [hit.id for hit in found[: point.k]] for query, found in hits.items()
         }
 
+    def _reranked(self, reranker: Reranker, point: OperatingPoint) -> Hits:
+        return {
+            query: reranked(reranker, self._queries[query], found, point).hits
+            for query, found in self._before_rerank(point).items()
+        }
+
+    def _with_fusions(self, point: OperatingPoint) -> dict[OperatingPoint, Hits]:
+        """The answers of a hybrid point with more and more weight on the words."""
+        fusions = (Fusion(sparse_weight=weight) for weight in _SPARSE_WEIGHTS)
+        variants = [replace(point, profile=replace(point.profile, fusion=f)) for f in fusions]
+        return {variant: self._candidates.of(variant) for variant in variants}
+
+    def _fit(self, point: OperatingPoint, variants: Mapping[OperatingPoint, Hits]) -> None:
+        """Answer a point with the best of its variants, and keep the one to work with."""
+        answers = {
+            variant: {q: [hit.id for hit in found[: point.k]] for q, found in hits.items()}
+            for variant, hits in variants.items()
+        }
+        best, self.answers[point.name] = cross_fitted(answers, self._qrels or {}, k=point.k)
+        self.fitted[point.name] = best
+
     def _by_maxsim(self, point: OperatingPoint) -> Hits:
         found, told = self._candidates.of(point), self._told("token vectors")
-        if not self._retriever.store.tokens:
-            encoder: Any = self._retriever.encoder  # gives token vectors: Means.allow saw to it
+        encoder: Any = self._retriever.late_encoder  # gives token vectors: Means.allow saw to it
+        if not self._retriever.store.tokens or encoder is not self._retriever.encoder:
             return all_by_maxsim(encoder, self._queries, found, count=point.late, on_progress=told)
         ordered: Hits = {}
         for number, (query, hits) in enumerate(found.items()):
@@ -236,7 +268,7 @@ def _without_mode(point: OperatingPoint) -> OperatingPoint:
     profile = replace(point.profile, name="")
     if profile.early_batches is None:
         profile = replace(profile, rerank_mode="replace", fuse_weight=None)
-    return replace(point, profile=profile)
+    return replace(point, profile=profile, fitted=False)
 
 
 def _graded(ids: list[str]) -> dict[str, int]:

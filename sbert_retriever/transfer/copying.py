@@ -136,14 +136,14 @@ def _opened(
             )
         if not is_there(there, name):
             new = PassageStore(there, name)
-            there.run(new.create(contract, facts.storage, token_width=facts.token_width))
+            there.run(new.create(contract, facts.storage.moved(), token_width=facts.token_width))
     filterable = contract.filterable if contract is not None else None
     copy = Retriever.open(
         client=client_of(there),
         collection_name=name,
         filterable=filterable,
         sparse=None if is_there(there, name) else words_of(facts),
-        storage=facts.storage,
+        storage=facts.storage.moved(),
         retry=there.retry,
         **settings,
     )

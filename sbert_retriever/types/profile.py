@@ -226,10 +226,13 @@ class Profile:
         return cls(**value)
 
 
+# Where the cross-encoder knows the field its order alone is a little better than the weighted sum,
+# elsewhere much worse: docs/tradeoff.md has the figures.
+_WEIGHTED: dict[str, Any] = {"rerank_mode": "fuse", "fuse_weight": 0.6}
 _PROFILES: dict[str, dict[str, Any]] = {
     "fast": {"candidates": 20, "rerank_depth": 0},
-    "balanced": {"candidates": 20, "rerank_depth": 20},
-    "accurate": {"candidates": 50, "rerank_depth": 50, "exact": True},
+    "balanced": {"candidates": 20, "rerank_depth": 20, **_WEIGHTED},
+    "accurate": {"candidates": 50, "rerank_depth": 50, "exact": True, **_WEIGHTED},
 }
 
 

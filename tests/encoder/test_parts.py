@@ -13,7 +13,7 @@ from sbert_retriever.encoder import precision
 from sbert_retriever.encoder.batching import token_batches
 from sbert_retriever.encoder.pooling import pool
 from sbert_retriever.errors import DeviceError, InputError, InputTypeError
-from sbert_retriever.testing import HashEncoder, mixed_vectors
+from sbert_retriever.testing import HashEncoder, mixed_blocks, mixed_vectors
 from sbert_retriever.types import Encoder
 
 # One text of three tokens and one of two, whose padding is large on purpose.
@@ -126,6 +126,15 @@ def test_mixed_vectors_repeat_and_hold_queries_out():
     clean = mixed_vectors(base, 10, noise=0.0, queries=1, seed=3)
     spanned = np.linalg.lstsq(base.T, clean.vectors.T, rcond=None)[0]
     assert base.T @ spanned == pytest.approx(clean.vectors.T, abs=1e-4)
+
+
+def test_mixed_blocks_are_the_mixed_vectors_in_parts():
+    base = HashEncoder(8).encode_passages([f"word{n} other{n}" for n in range(50)])
+    whole = mixed_vectors(base, 20_000, queries=7, seed=3)
+    blocks = list(mixed_blocks(base, 20_007, seed=3))
+    assert [len(block) for block in blocks] == [8192, 8192, 3623]
+    assert np.array_equal(np.concatenate(blocks), np.concatenate(whole))
+    assert list(mixed_blocks(base, 0)) == []
 
 
 def test_the_test_doubles_need_no_torch():

@@ -13,15 +13,31 @@ from langchain_core.embeddings import Embeddings
 from langchain_sbert import SBERTEmbeddings, SBERTVectorStore
 from qdrant_client import QdrantClient
 
+from sbert_retriever.index.storage import Storage
+
 _SERVER = pytest.param("server", marks=pytest.mark.server)
+# Collections of other kinds, in a folder: every test here has to hold in them too.
+KINDS: dict[str, dict[str, Any]] = {
+    "words": {"sparse": "bm25"},
+    "int8": {"quantization": "int8"},
+    "turbo": {"quantization": "turbo"},
+    "float16": {"storage": Storage(datatype="float16")},
+    "tenant": {"tenant": "us"},
+}
 
 
-@pytest.fixture(params=["folder", "memory", "local", _SERVER])
+@pytest.fixture(
+    params=[
+        *("folder", "memory", "local", _SERVER),
+        *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The constructor's arguments for each engine."""
+    """The constructor's arguments for each engine, and for each kind of collection."""
     name = f"docs-{uuid.uuid4().hex}"
-    if request.param == "folder":
-        yield {"location": tmp_path / "index", "collection_name": name}
+    if request.param == "folder" or request.param in KINDS:
+        kind = KINDS.get(request.param, {})
+        yield {"location": tmp_path / "index", "collection_name": name, **kind}
     elif request.param == "memory":
         yield {"location": ":memory:", "collection_name": name}
     elif request.param == "local":

@@ -19,7 +19,7 @@ def store(place: dict[str, Any], table: Any) -> Iterator[SBERTVectorStore]:
     # By meaning the question is nearest to the pump, by words it is in the valve alone.
     embeddings = table(TEXTS | {QUESTION: [1.0, 0.0, 0.0]})
     with SBERTVectorStore.from_texts(
-        list(TEXTS), embeddings, ids=list(TEXTS), sparse="bm25", **place
+        list(TEXTS), embeddings, ids=list(TEXTS), **{**place, "sparse": "bm25"}
     ) as made:
         yield made
 
@@ -29,13 +29,13 @@ async def test_similarity_goes_by_meaning_and_hybrid_by_both(
 ) -> None:
     plain = await call(store, "similarity_search_with_score", QUESTION, 3)
     assert [document.id for document, _ in plain] == ["pump", "seal", "valve XK-4711"]
-    assert plain[0][1] == pytest.approx(1.0)
+    assert plain[0][1] == pytest.approx(1.0, abs=1e-3)  # vectors may be of half precision
     sparse = await call(store, "similarity_search", QUESTION, 3, mode="sparse")
     assert [document.id for document in sparse] == ["valve XK-4711"]
     # The question is a name: what its words find gets 0.6 more than the cosine.
     both = await call(store, "similarity_search_with_score", QUESTION, 3, mode="hybrid")
     assert {d.id: s for d, s in both} == pytest.approx(
-        {"pump": 1.0, "seal": 0.6, "valve XK-4711": 0.6}, abs=1e-5
+        {"pump": 1.0, "seal": 0.6, "valve XK-4711": 0.6}, abs=1e-3
     )
     assert [d.id for d in await call(store, "search", QUESTION, "hybrid", k=1)] == ["pump"]
 
@@ -64,6 +64,8 @@ async def test_a_relevance_is_refused_where_the_scale_has_no_bounds(
 
 
 def test_hybrid_needs_words(place: dict[str, Any], table: Any) -> None:
+    if "sparse" in place:
+        pytest.skip("has words")
     with SBERTVectorStore.from_texts(["pump"], table(TEXTS), **place) as store:
         retriever = store.as_retriever(search_type="hybrid")
         with pytest.raises(InputError, match="has no sparse vectors"):

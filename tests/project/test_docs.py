@@ -112,7 +112,8 @@ def test_what_is_not_run_is_known_with_its_reason(capsys) -> None:
     assert Counter(b.reason or "shown only" for b in left) == {
         "installs": 4,
         "it would run the tests inside the tests": 1,
-        "needs a Qdrant server": 3,
+        "needs Docker": 2,
+        "needs a Qdrant server": 5,
         "takes minutes": 2,
         "shown only": 2,
     }

@@ -117,7 +117,7 @@ CALLS = {
     Reranker.rerank_batch: "(queries, hits, *, k=None, candidates=None, mode='replace', "
     "weight=None, min_score=None, pair_length=None, show_progress=False)",
     Reranker.warm_up: "()",
-    Retriever.open: "(location=None, *, model=None, reranker=None, sparse=None, "
+    Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, sparse=None, "
     "quantization=None, storage=None, truncate_dim=None, collection_name='default', tenant=None, "
     "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
     "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
@@ -125,8 +125,8 @@ CALLS = {
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
     "exact=None, ef=None, oversampling=None, rescore=None, group_by=None, group_size=1, "
-    "diversity=None, mode=None, fusion=None, candidates=None, rerank_mode=None, budget_ms=None, "
-    "profile=None, rerank_threshold=None)",
+    "diversity=None, timeout_s=None, mode=None, fusion=None, candidates=None, rerank_mode=None, "
+    "budget_ms=None, profile=None, rerank_threshold=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
     Retriever.search_batch: "(queries, k=10, **options)",
     Retriever.search_batch_detailed: "(queries, k=10, **options)",

@@ -68,6 +68,19 @@ def test_comparing_again_brings_back_what_the_copies_lose(tmp_path):
         assert recall(retriever) == twice
 
 
+def test_more_copies_are_compared_again_without_saying_so(tmp_path):
+    """`oversampling` alone rescores, as no word of it does; `rescore` alone looks at twice ten."""
+    with Retriever.open(tmp_path, model=ENCODER, quantization="binary") as retriever:
+        retriever.index(PASSAGES)
+        assert recall(retriever, oversampling=40) == 1.0
+        assert recall(retriever, oversampling=8) == recall(retriever, oversampling=8, rescore=True)
+        assert recall(retriever, rescore=True) == recall(retriever, oversampling=2)
+        hit = retriever.search(QUESTIONS[0], 1, oversampling=40)[0]
+        assert hit.score == pytest.approx(
+            float(np.max(ROWS @ ENCODER.encode_queries(QUESTIONS)[0]))
+        )
+
+
 def test_half_precision_keeps_the_neighbours(engine):
     retriever = engine.open(model=ENCODER, storage=Storage(datatype="float16", on_disk=True))
     retriever.index(PASSAGES)

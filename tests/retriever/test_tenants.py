@@ -13,6 +13,7 @@ from qdrant_client import models
 from sbert_retriever import Passage, Profile, Retriever
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.points import point_id
+from sbert_retriever.ingest.files import stored_sources
 from sbert_retriever.testing import HashEncoder, TableScorer
 
 OURS = [
@@ -126,6 +127,13 @@ def test_nothing_of_theirs_is_overwritten_or_pruned(both):
     assert them.search(QUESTION, 1)[0].text == THEIRS[0].text
 
 
+def test_the_sources_that_pruning_looks_at_are_ones_own(both):
+    _, us, them = both
+    ours = us.store.connection.run(stored_sources(us.store))
+    assert ours == {"plans.md", "notes.md"}
+    assert them.store.connection.run(stored_sources(them.store)) == {"plans.md", "prices.md"}
+
+
 def test_deleting_everything_is_ones_own_everything(both):
     whole, us, them = both
     assert us.delete_all() == 2
@@ -166,8 +174,18 @@ def test_a_bound_retriever_cannot_be_bound_anew(both):
 def test_every_public_method_was_tried():
     """A method that comes later has to be tried here, too."""
     harmless = {
-        *("open", "close", "aclose", "info", "ainfo", "encoder", "store", "profile"),
-        *("with_reranker", "with_tenant", "save_profile", "index", "delete_all"),
+        *(
+            "open",
+            "close",
+            "aclose",
+            "info",
+            "ainfo",
+            "encoder",
+            "store",
+            "profile",
+            "late_encoder",
+        ),
+        *("with_reranker", "with_tenant", "save_profile", "index", "delete_all", "optimize"),
     }
     public = {
         name

@@ -35,8 +35,10 @@ def test_every_point_is_measured_and_the_files_give_the_figures_again(
         "16 dimensions",
         "cross-encoder 2",
         "cross-encoder 2 fused",
+        "cross-encoder 2 weighted",
         "cross-encoder 4",
         "cross-encoder 4 fused",
+        "cross-encoder 4 weighted",
         "cross-encoder 6, early stop",
         EVERYTHING,
     ]
@@ -159,6 +161,8 @@ def test_the_widths_of_the_walk_are_measured_where_there_is_a_graph():
         "cross-encoder 20 fused": (20, 20),
         "cross-encoder 50 fused": (50, 50),
         "cross-encoder 100 fused": (100, 100),
+        "balanced": (20, 20),
+        "accurate": (50, 50),
     }
 
 
