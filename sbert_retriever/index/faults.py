@@ -21,6 +21,10 @@ _PASSING_CODES = frozenset(
     }
 )
 _KEY_HINT = " (check api_key or QDRANT_API_KEY)"
+# What a server in strict mode says of a filter on a field that has none.
+_INDEX_HINT = (
+    " (name the field in filterable= when the collection is made, or have the server index it)"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def _of_status(error: UnexpectedResponse) -> Fault:
     sentence = f"the server answered {status} {error.reason_phrase}: {body}"
     if status in (401, 403):
         sentence += _KEY_HINT
-    return Fault(status in _PASSING_STATUS, sentence)
+    return Fault(status in _PASSING_STATUS, sentence + _index_hint(body))
 
 
 def _of_source(source: object) -> Fault:
@@ -83,4 +87,8 @@ def _of_rpc(error: grpc.RpcError) -> Fault:
     sentence = f"the server answered {name}: {details}"[:500]
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         sentence += _KEY_HINT
-    return Fault(code in _PASSING_CODES, sentence)
+    return Fault(code in _PASSING_CODES, sentence + _index_hint(details or ""))
+
+
+def _index_hint(said: str) -> str:
+    return _INDEX_HINT if "Index required" in said else ""
