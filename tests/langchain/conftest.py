@@ -41,6 +41,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
         yield from _engine(request.param, tmp_path)
 
 
+@pytest.fixture
+def close(place: dict[str, Any]) -> float:
+    """How near to its true value a score is; half precision has eleven bits."""
+    return 1e-3 if "storage" in place else 1e-5
+
+
 @pytest.fixture(params=["folder", "memory", "local", _SERVER])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The constructor's arguments for each engine alone."""
