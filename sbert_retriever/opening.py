@@ -12,7 +12,6 @@ from sbert_retriever.errors import (
     StoreUnavailableError,
 )
 from sbert_retriever.index.contract import Contract
-from sbert_retriever.index.points import TENANT_KEY
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.index.store import CollectionFacts, PassageStore
@@ -54,7 +53,7 @@ def settle(
         _hold_to(store, encoder, facts)
         if sparse is not None:
             store.bind_sparse(sparse)
-        if store.tenant is not None and TENANT_KEY not in facts.filterable:
+        if store.tenant is not None:
             store.connection.run(store.index_tenants())
         return facts.metadata
     if not create:

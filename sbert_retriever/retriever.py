@@ -217,6 +217,7 @@ class Retriever(Closing):
             InputError: This retriever is bound to a tenant itself, or the name is empty.
         """
         store = self._store.for_tenant(tenant)
+        self._run(self._store.index_tenants())
         self._run(store.find_part())
         return type(self)(store, self._encoder, self._second)
 

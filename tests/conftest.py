@@ -15,6 +15,7 @@ from qdrant_client import QdrantClient
 
 from sbert_retriever import BiEncoder, Retriever
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
+from sbert_retriever.index.storage import Storage
 from sbert_retriever.testing import HashEncoder, tiny_bert
 
 
@@ -218,6 +219,25 @@ def _engine(name: str, folder: Path) -> Iterator[Engine]:
         if made.name.startswith("server"):
             retriever.store.connection.client.delete_collection(retriever.store.collection_name)
         retriever.close()
+
+
+_HALF = Storage(datatype="float16")
+KINDS: dict[str, dict[str, Any]] = {
+    "words": {"sparse": "bm25"},
+    "int8": {"quantization": "int8"},
+    "float16": {"storage": _HALF},
+    "tenant": {"tenant": "us"},
+    "all": {"sparse": "bm25", "quantization": "int8", "storage": _HALF, "tenant": "us"},
+}
+
+
+# The one that is all of them is tried always, each alone by make test-full.
+@pytest.fixture(
+    params=["all", *(pytest.param(name, marks=pytest.mark.full) for name in KINDS if name != "all")]
+)
+def kind(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """How a collection is opened that keeps more, or otherwise, than plain vectors."""
+    return dict(KINDS[request.param])
 
 
 @pytest.fixture

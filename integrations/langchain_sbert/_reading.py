@@ -89,7 +89,8 @@ class ReadingStore(VectorStore):
     ) -> list[tuple[Document, float]]:
         """`similarity_search`, with the score of each: bigger is better.
 
-        It is the cosine, or after a rerank what the cross-encoder says.
+        It is the cosine; in the mode "hybrid" the cosine with what the words add, in the mode
+        "sparse" BM25's; after a rerank what the cross-encoder says.
         """
         return scored(self._retriever.search(query, k, **_dense(options)))
 

@@ -44,7 +44,8 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         vectorstore: Where to search.
         k: How many documents.
         filter: On metadata, as a dict or a `models.Filter`.
-        score_threshold: Documents whose cosine is below are left out, in each search type.
+        score_threshold: Documents whose cosine is below are left out, in each search type; in
+            "hybrid" those whose cosine with what the words add is.
         search_type: "similarity" goes by meaning; "hybrid" by words too, where the store has them;
             "similarity_score_threshold" insists on a threshold; "mmr" chooses what is near to the
             question and unlike one another.
@@ -124,7 +125,8 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             sparse: "bm25" gives a collection that is made words beside meanings.
             k: How many documents.
             filter: On metadata.
-            score_threshold: Documents whose cosine is below are left out.
+            score_threshold: Documents whose cosine is below are left out; in a "hybrid" search
+                those whose cosine with what the words add is.
             search_type: "similarity", "hybrid", "similarity_score_threshold" or "mmr".
             search_kwargs: More arguments of the search.
             reranker: The second stage, on the same device and in the same dtype.

@@ -56,6 +56,7 @@ def duplicates(
         bool, typer.Option("--json", help="Print a JSON object a pair, or group, one a line.")
     ] = False,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
     api_key: options.ApiKey = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -63,7 +64,7 @@ def duplicates(
     from sbert_retriever.mining import find_duplicates
 
     condition = parsed_filter(filter, filter_json)
-    with open_existing(location, collection, api_key=api_key) as retriever:
+    with open_existing(location, collection, tenant=tenant, api_key=api_key) as retriever:
         found = find_duplicates(
             retriever,
             threshold,
@@ -145,6 +146,7 @@ def clusters(
         bool, typer.Option("--json", help="Print a JSON object a cluster, one a line.")
     ] = False,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
     api_key: options.ApiKey = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -158,7 +160,7 @@ def clusters(
             raise InputError(f"{name} is {value}, expected {least} or more")
     if picture is not None:
         check_picture(picture)
-    with open_existing(location, collection, api_key=api_key) as retriever:
+    with open_existing(location, collection, tenant=tenant, api_key=api_key) as retriever:
         found = find_clusters(
             retriever,
             threshold=threshold,

@@ -26,6 +26,10 @@ _TRUST_HINT = (
     " (for an authority of your own, name its file in SSL_CERT_FILE, and for gRPC in "
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH)"
 )
+# What a server in strict mode says of a filter on a field that has none.
+_INDEX_HINT = (
+    " (name the field in filterable= when the collection is made, or have the server index it)"
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def _of_status(error: UnexpectedResponse) -> Fault:
     sentence = f"the server answered {status} {error.reason_phrase}: {body}"
     if status in (401, 403):
         sentence += _KEY_HINT
-    return Fault(status in _PASSING_STATUS, sentence)
+    return Fault(status in _PASSING_STATUS, sentence + _index_hint(body))
 
 
 def _of_source(source: object) -> Fault:
@@ -92,4 +96,8 @@ def _of_rpc(error: grpc.RpcError) -> Fault:
         return Fault(False, f"the server's certificate is not trusted: {details}{_TRUST_HINT}")
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         sentence += _KEY_HINT
-    return Fault(code in _PASSING_CODES, sentence)
+    return Fault(code in _PASSING_CODES, sentence + _index_hint(details or ""))
+
+
+def _index_hint(said: str) -> str:
+    return _INDEX_HINT if "Index required" in said else ""

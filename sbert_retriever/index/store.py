@@ -33,6 +33,7 @@ from sbert_retriever.index.points import (
     RESERVED,
     SOURCE_KEY,
     SPARSE_NAME,
+    TENANT_KEY,
     TOKENS_NAME,
     Draft,
     Fingerprint,
@@ -146,12 +147,22 @@ class PassageStore:
         self._sparse: SparseEncoder | None = None
         self._sparse_identity: SparseIdentity | None = None
         self._quantized = False
+        self._half = False
         self._sharded = False
         self._keys: frozenset[Any] = frozenset()
+        self._tenants_indexed = False
         self._timeout_s: float | None = None
         self._pinned: str | None = None
 
     # Collection -------------------------------------------------------------------------
+
+    @property
+    def half(self) -> bool:
+        """Whether the numbers of vectors are kept as they are in float16; cosine makes them small.
+
+        Known once it was created or its facts were read.
+        """
+        return self._half and self.score_kind != "cosine"
 
     @property
     def sparse_identity(self) -> SparseIdentity | None:
@@ -246,14 +257,15 @@ class PassageStore:
             yield from self._check_created(contract, error)
         else:
             yield from self._check_kept(contract)
-        if self.tenant is not None or kept.shard_by_tenant:
-            indexes |= tenant_index()
         if self.connection.has_payload_indexes:
             for key, schema in indexes.items():
                 yield self.call("create_payload_index", field_name=key, field_schema=schema)
+        if self.tenant is not None or kept.shard_by_tenant:
+            yield from self.index_tenants()
         self.score_kind, self.dim = model.similarity, model.dim
         self._sparse_identity = contract.sparse
         self._quantized = params.quantization_config is not None
+        self._half = kept.datatype == "float16"
         self.tokens = token_width is not None
         self._sharded = kept.shard_by_tenant
 
@@ -265,8 +277,10 @@ class PassageStore:
         storage = storage_of(info.config, vector_name=self.layout.vector_name, server=server)
         self.score_kind, self.dim = _SIMILARITIES[params.distance], params.size
         self._quantized = storage.quantization is not None
+        self._half = storage.datatype == "float16"
         self.tokens = storage.tokens
         self._sharded = storage.shard_by_tenant
+        self._tenants_indexed = TENANT_KEY in (info.payload_schema or {})
         count = yield from self.count(None)
         contract = Contract.from_metadata(info.config.metadata)
         self._sparse_identity = contract.sparse if contract is not None else None
@@ -287,10 +301,21 @@ class PassageStore:
         )
 
     def index_tenants(self) -> Steps[None]:
-        """Have the engine keep each tenant's points together, in a collection made without."""
-        if self.connection.has_payload_indexes:
+        """Have the engine keep each tenant's points together, where it does not yet."""
+        if self.connection.has_payload_indexes and not self._tenants_indexed:
             for key, schema in tenant_index().items():
                 yield self.call("create_payload_index", field_name=key, field_schema=schema)
+        self._tenants_indexed = True
+
+    def has_tenants(self) -> Steps[bool]:
+        """Whether tenants have, or had, passages in the collection; its facts have been read."""
+        if self._tenants_indexed:
+            return True
+        try:
+            return (yield from self.has_field(TENANT_KEY))
+        except StoreRequestError:
+            # Some servers refuse a filter on a field without an index, and tenants have theirs.
+            return False
 
     def for_tenant(self, tenant: str) -> PassageStore:
         """The same collection, for one tenant.

@@ -6,7 +6,6 @@ that is sent for it holds for that name too.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from qdrant_client import models
@@ -51,18 +50,18 @@ def within_tenant(tenant: str | None, condition: models.Filter | None) -> models
     return models.Filter(must=[own] if condition is None else [own, condition])
 
 
-def refuse_tenants(fields: Collection[str], name: str, what: str) -> None:
+def refuse_tenants(there: bool, *, name: str, what: str) -> None:
     """Refuse what goes by passages' ids, of which each tenant has its own.
 
     Args:
-        fields: The collection's payload fields with an index.
+        there: Whether the collection has tenants.
         name: The collection's.
         what: A noun with its article.
 
     Raises:
         InputError: The collection has tenants.
     """
-    if TENANT_KEY in fields:
+    if there:
         raise InputError(
             f"collection {name!r} has tenants, whose passages {what} would mix: keep a folder "
             "with `sbert-retriever snapshot`, or index each tenant's texts anew"

@@ -11,19 +11,25 @@ import numpy.typing as npt
 from sbert_retriever.errors import InputError, ModelError
 from sbert_retriever.types import ScoreKind, SparseVector
 
+_LARGEST_HALF = 65504.0
 
-def check_vectors(vectors: npt.NDArray[Any], ids: Sequence[str], *, score_kind: ScoreKind) -> None:
+
+def check_vectors(
+    vectors: npt.NDArray[Any], ids: Sequence[str], *, score_kind: ScoreKind, half: bool = False
+) -> None:
     """Refuse vectors that would be lost in the engine, naming their passages.
 
     Args:
         vectors: (n, dim).
         ids: n passage ids.
         score_kind: A zero vector has no cosine.
+        half: Whether their numbers are kept as they are in float16.
 
     Raises:
-        InputError: NaN, infinity, or under cosine zero or beyond float32 in length.
+        InputError: NaN, infinity, what float16 has no number for, or under cosine zero or beyond
+            float32 in length.
     """
-    bad = faulty_rows(vectors, score_kind=score_kind)
+    bad = faulty_rows(vectors, score_kind=score_kind, half=half)
     if bad:
         names = ", ".join(f"{ids[n][:80]!r} ({why})" for n, why in list(bad.items())[:5])
         raise InputError(
@@ -32,10 +38,16 @@ def check_vectors(vectors: npt.NDArray[Any], ids: Sequence[str], *, score_kind: 
         )
 
 
-def faulty_rows(vectors: npt.NDArray[Any], *, score_kind: ScoreKind) -> dict[int, str]:
+def faulty_rows(
+    vectors: npt.NDArray[Any], *, score_kind: ScoreKind, half: bool = False
+) -> dict[int, str]:
     """Rows of (n, dim) that no engine should be given, with the reason."""
     finite = np.isfinite(vectors).all(axis=1)
     bad = {int(n): "NaN or infinity" for n in np.flatnonzero(~finite)}
+    if half:
+        # The engine makes an infinity of them.
+        large = finite & (np.abs(vectors) > _LARGEST_HALF).any(axis=1)
+        bad |= {int(n): "too large for float16 (65,504 at most)" for n in np.flatnonzero(large)}
     if score_kind == "cosine":
         with np.errstate(over="ignore"):
             norms = np.linalg.norm(np.where(finite[:, None], vectors, 1.0), axis=1)

@@ -111,7 +111,8 @@ def _export(store: PassageStore, on_progress: OnProgress | None) -> Callable[[IO
     def steps(file: IO[str]) -> Steps[int]:
         facts = yield from store.facts()
         if store.tenant is None:
-            refuse_tenants(facts.filterable, store.collection_name, "an export")
+            there = yield from store.has_tenants()
+            refuse_tenants(there, name=store.collection_name, what="an export")
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,

@@ -79,7 +79,8 @@ def _drafts(
     store: PassageStore, window: list[Entry], failures: list[Failure]
 ) -> list[tuple[Draft, npt.NDArray[np.float32]]]:
     """What of a window may be written; the last of those with one id."""
-    bad = faulty_rows(np.stack([entry.vector for entry in window]), score_kind=store.score_kind)
+    rows = np.stack([entry.vector for entry in window])
+    bad = faulty_rows(rows, score_kind=store.score_kind, half=store.half)
     made: dict[str, tuple[Draft, npt.NDArray[np.float32]]] = {}
     for row, entry in enumerate(window):
         try:

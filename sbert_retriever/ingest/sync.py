@@ -233,10 +233,10 @@ class Sync:
         if not drafts:
             return []
         vectors = yield from self._vectors(drafts)
-        kind = self._store.score_kind
+        kind, half = self._store.score_kind, self._store.half
         if self._strict:
-            check_vectors(vectors, [d.id for d in drafts], score_kind=kind)
-        bad = faulty_rows(vectors, score_kind=kind)
+            check_vectors(vectors, [d.id for d in drafts], score_kind=kind, half=half)
+        bad = faulty_rows(vectors, score_kind=kind, half=half)
         self._refuse(Failure(drafts[row].id, f"its vector is {why}") for row, why in bad.items())
         good = [n for n in range(len(drafts)) if n not in bad]
         self._refuse((yield from self._store.write([drafts[n] for n in good], vectors[good])))

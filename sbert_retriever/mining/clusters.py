@@ -112,8 +112,8 @@ def find_clusters(
 
     Raises:
         InputError: An unknown method, what it has no use for or lacks, a threshold out of range, k
-            or min_size below 1, k larger than the collection, or too many passages for
-            agglomerative.
+            or min_size below 1, k larger than the collection, too many passages for agglomerative,
+            or a collection with tenants and a retriever that is bound to none.
         InputTypeError: threshold, k or min_size is no number.
         MissingExtraError: scikit-learn is not installed.
 

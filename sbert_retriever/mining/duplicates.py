@@ -91,7 +91,8 @@ def find_duplicates(
 
     Raises:
         InputError: The threshold is out of range, limit below 1, `exact=False` where the engine's
-            scores are not cosines, or the index found more than ten million pairs.
+            scores are not cosines, the index found more than ten million pairs, or the collection
+            has tenants and the retriever is bound to none.
         InputTypeError: threshold or limit is no number.
 
     Warns:
@@ -112,7 +113,7 @@ def find_duplicates(
             retriever, floor, filter=filter, limit=limit, total=total, on_share=on_share
         )
         return _of_index(retriever, asked)
-    page = read_all(retriever, filter, on_share=part_of(on_share, 0.0, _READING))
+    page = read_all(retriever, filter, count=total, on_share=part_of(on_share, 0.0, _READING))
     return _compared(retriever, page, floor, limit, part_of(on_share, _READING, 1.0))
 
 

@@ -52,10 +52,22 @@ def pages(retriever: Retriever, filter: FilterSpec | None) -> Iterator[Page]:
 
 
 def read_all(
-    retriever: Retriever, filter: FilterSpec | None, *, on_share: OnShare | None = None
+    retriever: Retriever,
+    filter: FilterSpec | None,
+    *,
+    count: int | None = None,
+    on_share: OnShare | None = None,
 ) -> Page:
-    """All of them as one page; passages that are added meanwhile may be missing."""
-    count = counted(retriever, filter)
+    """All of them as one page; passages that are added meanwhile may be missing.
+
+    Args:
+        retriever: Over the collection.
+        filter: On metadata.
+        count: How many there are, where that is known.
+        on_share: Called with the share of them that is read.
+    """
+    if count is None:
+        count = counted(retriever, filter)
     rows = np.empty((count, retriever.store.dim), dtype=np.float32)
     ids: list[str] = []
     left_out = 0
@@ -70,11 +82,20 @@ def read_all(
 
 
 def counted(retriever: Retriever, filter: FilterSpec | None) -> int:
-    """How many passages match; warns of a filter's fields that no passage has."""
+    """How many passages match; warns of a filter's fields that no passage has.
+
+    Raises:
+        InputError: The collection has tenants, and the retriever is bound to none.
+    """
+    store = retriever.store
+    if store.tenant is None and store.connection.run(store.has_tenants()):
+        raise InputError(
+            f"collection {store.collection_name!r} has tenants, each with ids of its own: compare "
+            "one tenant's passages (tenant=, in a shell --tenant)"
+        )
     count = retriever.count(filter)
     condition = retriever._condition(filter)
     if not count and condition is not None:
-        store = retriever.store
         store.connection.run(warn_of_unknown_fields(store, condition))
     return count
 

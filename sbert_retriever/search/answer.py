@@ -16,7 +16,7 @@ from sbert_retriever.errors import ModelError
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.index.store import PassageStore
-from sbert_retriever.index.vectors import check_sparse
+from sbert_retriever.index.vectors import check_sparse, faulty_rows
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.rerank import Reranker, RerankOptions, RerankResult
 from sbert_retriever.rerank.late import TokenEncoder
@@ -106,7 +106,7 @@ def _encoded(
     terms: list[SparseVector] = []
     if mode != "sparse":
         vectors = yield work(encoder.encode_queries, queries)
-        _refuse_faulty(vectors, queries)
+        _refuse_faulty(vectors, queries, half=store.half)
     if mode != "dense":
         terms = yield work(store.sparse_encoder().encode_queries, queries)
         check_sparse(terms, queries)
@@ -248,11 +248,14 @@ def _together(
     return answers
 
 
-def _refuse_faulty(vectors: npt.NDArray[np.float32], queries: list[str]) -> None:
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        position = int(np.flatnonzero(~finite)[0])
+def _refuse_faulty(vectors: npt.NDArray[np.float32], queries: list[str], *, half: bool) -> None:
+    # Zero is no fault here: it is equally near to every passage.
+    bad = faulty_rows(vectors, score_kind="dot", half=half)
+    if bad:
+        position = min(bad)
+        finite = np.isfinite(vectors[position]).all()
         raise ModelError(
-            f"the encoder gave NaN or infinity for query {position} ({queries[position][:60]!r}): "
-            "try dtype='float32'"
+            f"the encoder's vector of query {position} ({queries[position][:60]!r}) is "
+            f"{bad[position]}: "
+            + ("keep the collection in float32" if finite else "try dtype='float32'")
         )

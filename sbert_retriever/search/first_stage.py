@@ -32,7 +32,7 @@ def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]
     """A vector (dim,) to search by, as (1, dim).
 
     Raises:
-        InputError: Another shape, NaN or infinity, or all zero under cosine.
+        InputError: Another shape, NaN or infinity, too large, or all zero under cosine.
     """
     try:
         with np.errstate(over="ignore"):  # what is beyond float32 becomes infinity, refused below
@@ -43,7 +43,7 @@ def query_vector(vector: Any, *, store: PassageStore) -> npt.NDArray[np.float32]
         raise InputError(
             f"the query vector has shape {row.shape}, expected ({store.dim},) as in the collection"
         )
-    bad = faulty_rows(row[None], score_kind=store.score_kind)
+    bad = faulty_rows(row[None], score_kind=store.score_kind, half=store.half)
     if bad:
         raise InputError(f"the query vector is {bad[0]} and cannot be compared with anything")
     return row[None]

@@ -105,7 +105,8 @@ def copy_collection(
         with closing(connected(target, api_key=key)) as there:
             check_apart(here, collection_name, there, to_name)
             original, facts = existing(here, collection_name)
-            refuse_tenants(facts.filterable, collection_name, "a copy")
+            there_are = here.run(original.has_tenants())
+            refuse_tenants(there_are, name=collection_name, what="a copy")
             settings = {"model": model, "device": device, "dtype": dtype}
             copy = _opened(there, to_name, facts, settings)
             return _copied(original, facts, copy, prune, sample, on_progress)

@@ -73,7 +73,8 @@ def rebuild(
     """
     with closing(connected(location, api_key=api_key)) as connection:
         old, facts = existing(connection, collection_name)
-        refuse_tenants(facts.filterable, collection_name, "a rebuild")
+        there_are = connection.run(old.has_tenants())
+        refuse_tenants(there_are, name=collection_name, what="a rebuild")
         if alias is not None and connection.embedded:
             raise InputError("a folder's collection keeps its name: leave the alias out")
         name = collection_name if alias is None else alias

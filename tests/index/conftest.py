@@ -30,6 +30,8 @@ class Listener(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked, self.headers, self.collections, self.shards = [], [], {}, {}
         self.clustered, self.pause_s = True, 0.0
+        # Of each upsert its bytes; and the statuses that the next are answered with.
+        self.sizes, self.failing = [], []
 
     @property
     def url(self):
@@ -153,12 +155,16 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(raw) if raw else None
         self.server.headers.append(self.headers)
         self.server.asked.append((self.command, path, query, body))
+        status = 200
+        if self.command == "PUT" and path.endswith("/points"):
+            self.server.sizes.append(len(raw))
+            status = self.server.failing.pop(0) if self.server.failing else 200
         try:
             answer = {"result": self.server.result(self.command, path, body), "status": "ok"}
         except RefusedError as refused:
-            answer = {"status": {"error": f"Bad request: {refused}"}}
+            status, answer = 400, {"status": {"error": f"Bad request: {refused}"}}
         text = json.dumps({**answer, "time": 0.0}).encode()
-        self.send_response(200 if "result" in answer else 400)
+        self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.send_header("Content-Type", "application/json")
         self.end_headers()

@@ -1,4 +1,4 @@
-"""What a server is told of shards, copies, tenants' own parts and time limits.
+"""What a server is told of shards, copies, tenants' own parts and time limits, in what portions.
 
 A listener plays the server's part and keeps what it was asked; the same calls go to a real server
 where there is one.
@@ -23,9 +23,11 @@ from sbert_retriever.errors import (
     StoreUnavailableError,
 )
 from sbert_retriever.index.points import draft
+from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.testing import HashEncoder, tiny_bert
 from sbert_retriever.transfer import copy_collection, rebuild
+from sbert_retriever.types import SparseIdentity, SparseVector
 
 BASE = "/collections/docs"
 PASSAGES = [Passage("a", "green tea"), Passage("b", "black tea")]
@@ -161,6 +163,47 @@ def test_a_copy_elsewhere_is_spread_as_that_place_does(listener, tmp_path):
     copy_collection(listener.url, tmp_path, collection_name="docs")
     with Retriever.open(tmp_path, collection_name="docs", model=HashEncoder(dim=16)) as copy:
         assert copy.count() == 0
+
+
+def test_a_tenant_that_is_bound_later_has_its_index_too(listener):
+    """A server in strict mode refuses to filter by a tenant whose name is not indexed."""
+    with opened(listener) as whole:
+        for name in ("acme", "zenith"):
+            whole.with_tenant(name)
+    fields = [body["field_name"] for _, body in listener.bodies("PUT", f"{BASE}/index")]
+    assert fields.count("_sbert.tenant") == 1
+
+
+class Wordy:
+    """As many terms as a text says, each written as long as a term can be."""
+
+    identity = SparseIdentity(name="wordy", score_kind="dot")
+
+    def encode_queries(self, texts):
+        return self.encode_passages(texts)
+
+    def encode_passages(self, texts):
+        return [
+            SparseVector([*range(2**32 - int(text), 2**32)], [0.12345679104328156] * int(text))
+            for text in texts
+        ]
+
+
+def test_words_count_in_the_size_of_a_request(listener):
+    """Forty megabytes of sparse vectors go in requests below 32 MiB, one of them sent twice."""
+    listener.failing = [503]
+    passages = [Passage(f"p{n}", "20000") for n in range(64)]
+    passages.insert(3, Passage("huge", "1000000"))
+    policy = RetryPolicy(deadline_s=20.0, initial_s=0.05, longest_s=0.1)
+    with opened(listener, sparse=Wordy(), retry=policy) as retriever:
+        report = retriever.index(passages)
+    assert (report.added, [failure.id for failure in report.failures]) == (64, ["huge"])
+    assert max(listener.sizes) < 32 * 2**20 < sum(listener.sizes[1:])
+    sent = [body["points"] for _, body in listener.bodies("PUT", f"{BASE}/points")]
+    assert sent[0] == sent[1]
+    named = [point["payload"]["_sbert"]["id"] for points in sent[1:] for point in points]
+    assert named == [passage.id for passage in passages if passage.id != "huge"]
+    assert len(sent[0][0]["vector"]["sparse"]["indices"]) == 20_000
 
 
 def test_a_search_may_have_a_time_limit_of_its_own(listener):

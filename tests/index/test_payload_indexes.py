@@ -2,6 +2,7 @@
 
 import pytest
 from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import UnexpectedResponse
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import (
@@ -12,6 +13,7 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.faults import classify
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.testing import HashEncoder
 
@@ -75,6 +77,16 @@ def test_info_names_the_indexed_fields_of_a_folder(tmp_path):
         assert retriever.info().filterable == expected
     with Retriever.open(tmp_path) as retriever:
         assert retriever.info().filterable == expected
+
+
+def test_a_server_that_insists_on_an_index_names_the_field_and_we_the_way_to_it():
+    """The refusal of a filter on a field without an index says where fields are declared."""
+    said = b'{"status":{"error":"Bad request: Index required but not found for \\"metadata.lang\\" '
+    said += b'of one of the following types: [keyword]. Help: Create an index for this key."}}'
+    fault = classify(UnexpectedResponse(400, "Bad Request", said, None))
+    assert not fault.transient
+    assert "metadata.lang" in fault.sentence
+    assert "filterable=" in fault.sentence
 
 
 def server_store():

@@ -34,13 +34,32 @@ KINDS: dict[str, dict[str, Any]] = {
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The constructor's arguments for each engine, and for each kind of collection."""
+    if request.param in KINDS:
+        for arguments in _engine("folder", tmp_path):
+            yield {**arguments, **KINDS[request.param]}
+    else:
+        yield from _engine(request.param, tmp_path)
+
+
+@pytest.fixture
+def close(place: dict[str, Any]) -> float:
+    """How near to its true value a score is; half precision has eleven bits."""
+    return 1e-3 if "storage" in place else 1e-5
+
+
+@pytest.fixture(params=["folder", "memory", "local", _SERVER])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The constructor's arguments for each engine alone."""
+    yield from _engine(request.param, tmp_path)
+
+
+def _engine(engine: str, folder: Path) -> Iterator[dict[str, Any]]:
     name = f"docs-{uuid.uuid4().hex}"
-    if request.param == "folder" or request.param in KINDS:
-        kind = KINDS.get(request.param, {})
-        yield {"location": tmp_path / "index", "collection_name": name, **kind}
-    elif request.param == "memory":
+    if engine == "folder":
+        yield {"location": folder / "index", "collection_name": name}
+    elif engine == "memory":
         yield {"location": ":memory:", "collection_name": name}
-    elif request.param == "local":
+    elif engine == "local":
         client = QdrantClient(":memory:")
         yield {"client": client, "collection_name": name}
         client.close()

@@ -10,7 +10,7 @@ import pytest
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
-from sbert_retriever.mining import find_duplicates
+from sbert_retriever.mining import find_clusters, find_duplicates
 from sbert_retriever.testing import HashEncoder
 
 WAYS = pytest.mark.parametrize("exact", [True, False])
@@ -55,8 +55,23 @@ def test_a_filter_holds_for_both_passages(engine, fill, circle, exact) -> None:
     found = find_duplicates(retriever, 0.9, filter={"even": True}, exact=exact)
     assert named(found) == [("p000", "p002")]
     assert found.passages == 2
-    with pytest.warns(UnknownFieldWarning, match="'odd'"):
+    with pytest.warns(UnknownFieldWarning, match="'odd'") as warned:
         assert find_duplicates(retriever, 0.9, filter={"odd": 1}, exact=exact).found == 0
+    assert len(warned) == 1
+
+
+def test_a_tenants_passages_are_compared_with_its_own_alone(engine) -> None:
+    """Two tenants' passages of one id are no pair that anything could be done about."""
+    whole = engine.open()
+    us, them = whole.with_tenant("us"), whole.with_tenant("them")
+    us.index([Passage("a", "cats purr"), Passage("b", "cats purr")])
+    them.index([Passage("a", "cats purr")])
+    [pair] = find_duplicates(us).pairs
+    assert (pair.first.id, pair.second.id) == ("a", "b")
+    assert find_duplicates(them).found == 0
+    for mine in (find_duplicates, find_clusters):
+        with pytest.raises(InputError, match="has tenants, each with ids of its own"):
+            mine(whole)
 
 
 @WAYS

@@ -129,6 +129,14 @@ def test_a_threshold_is_on_the_scale_that_the_hits_name(parts):
     assert parts.search(question, 10, fusion=Fusion(method="rrf"), score_threshold=0.6) == []
 
 
+def test_a_passage_beyond_the_dense_leg_counts_with_the_last_ones_cosine():
+    """What the words alone found gets the least cosine of those by meaning, and its own words."""
+    both = Legs([("a", 0.9), ("b", 0.5)], [("c", 4.0), ("a", 1.0)])
+    found = fused(both, Fusion(method="boost", sparse_weight=0.2))
+    assert dict(found) == pytest.approx({"a": 0.9 + 0.05, "c": 0.5 + 0.2, "b": 0.5})
+    assert [point for point, _ in found] == ["a", "c", "b"]
+
+
 def test_words_that_no_passage_has_and_questions_without_words(parts):
     assert parts.search("zzyzx", 3, mode="sparse") == []
     assert parts.search("the of", 3, mode="sparse") == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from qdrant_client import models
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.errors import InputError, InputTypeError, ModelError
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.testing import HashEncoder
 
@@ -87,6 +88,34 @@ def test_half_precision_keeps_the_neighbours(engine):
     assert recall(retriever) > 0.98
     vector = retriever.store.connection.run(retriever.store.vector("p7"))
     assert np.abs(vector - ROWS[7]).max() < 1e-3
+
+
+class Long(HashEncoder):
+    """Vectors that are compared by their dot product, one of them longer than float16 goes."""
+
+    @property
+    def identity(self):
+        return replace(super().identity, similarity="dot")
+
+    def encode_passages(self, texts):
+        rows = super().encode_passages(texts)
+        return rows * np.array([[1e5 if text == "long" else 1.0] for text in texts], np.float32)
+
+
+def test_half_precision_refuses_what_it_would_make_infinite(engine):
+    """Beyond 65,504 the engine would keep an infinity, and searches would come back wrong."""
+    retriever = engine.open(model=Long(dim=DIM), storage=Storage(datatype="float16"))
+    given = [Passage("a", "cats purr"), Passage("b", "long"), Passage("c", "dogs bark")]
+    with pytest.raises(InputError, match=r"'b' \(too large for float16"):
+        retriever.index(given, strict=True)
+    report = retriever.index(given)
+    assert (report.added, [failure.id for failure in report.failures]) == (2, ["b"])
+    assert retriever.search("dogs bark", 1)[0].id == "c"
+    with pytest.raises(ModelError, match=r"query 0 .* is too large for float16"):
+        retriever.search("long")
+    with pytest.raises(InputError, match="the query vector is too large for float16"):
+        retriever.search_by_vector([7e4] * DIM)
+    assert len(retriever.search_by_vector([6e4] * DIM)) == 2
 
 
 def test_the_graphs_shape_and_qdrants_own_configuration(lasting_engine):

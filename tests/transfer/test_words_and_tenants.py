@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient
@@ -54,18 +55,25 @@ def test_a_rebuilt_collection_has_the_same_words(source: Path) -> None:
         assert by_words(anew) == expected
 
 
-def test_tenants_are_not_mixed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bound", ["when opened", "later", "later, in local mode"])
+def test_tenants_are_not_mixed(tmp_path: Path, bound: str) -> None:
     """One id is another passage for each tenant, and a copy by ids would keep one of them."""
-    folder = tmp_path / "shared"
-    with Retriever.open(folder, model=HashEncoder(dim=32), tenant="us") as us:
+    place = QdrantClient(":memory:") if bound == "later, in local mode" else tmp_path / "shared"
+    where: dict[str, Any] = {"client" if bound == "later, in local mode" else "location": place}
+    where["model"] = HashEncoder(dim=32)
+    if bound == "when opened":
+        us = Retriever.open(**where, tenant="us")
+    else:
+        us = Retriever.open(**where).with_tenant("us")
+    with us:
         us.index(PASSAGES[:2])
         assert export_passages(us.store, tmp_path / "ours.jsonl") == 2
     mixing = pytest.raises(InputError, match="has tenants, whose passages an export would mix")
-    with Retriever.open(folder, model=HashEncoder(dim=32)) as whole, mixing:
+    with Retriever.open(**where) as whole, mixing:
         export_passages(whole.store, tmp_path / "all.jsonl")
     assert not (tmp_path / "all.jsonl").exists()
     with pytest.raises(InputError, match="has tenants, whose passages a copy would mix"):
-        copy_collection(folder, tmp_path / "copy")
+        copy_collection(place, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
     with pytest.raises(InputError, match="has tenants, whose passages a rebuild would mix"):
-        rebuild(folder, model=HashEncoder(dim=16))
+        rebuild(place, model=HashEncoder(dim=16))
