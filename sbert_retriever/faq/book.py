@@ -28,8 +28,8 @@ from sbert_retriever.types.checks import expect
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-    from sbert_retriever.faq.learning import CalibrationReport
     from sbert_retriever.faq.reading import ImportReport
+    from sbert_retriever.faq.report import CalibrationReport
     from sbert_retriever.index.filters import FilterSpec
     from sbert_retriever.search.second_stage import RerankerSpec
     from sbert_retriever.sparse import SparseSpec
@@ -367,7 +367,6 @@ class Faq(Closing):
         report = learned(
             self._conversation,
             questions,
-            known={entry.id for entry in self._shelf.all()},
             target=target_precision,
             share=out_of_scope_share,
             folds=folds,
@@ -444,7 +443,13 @@ class Faq(Closing):
         from sbert_retriever.faq.gaps import found_gaps
 
         asked = self._notebook.unanswered() if questions is None else list(questions)
-        return found_gaps(self._conversation, asked, threshold=threshold, min_size=min_size)
+        return found_gaps(
+            self._conversation,
+            self._retriever.encoder,
+            asked,
+            threshold=threshold,
+            min_size=min_size,
+        )
 
     async def agaps(
         self,
