@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.faq.asking import Found
-from sbert_retriever.faq.calibration import Calibration
+from sbert_retriever.faq.calibration import Calibration, Setup
 from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.entries import Feedback, Labelled
 from sbert_retriever.faq.fitting import (
@@ -35,8 +36,14 @@ _CURVE_POINTS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Case:
-    """A question, and what is known of its answer."""
+class Case:
+    """A question, and what is known of its answer.
+
+    Args:
+        question: As a user asks it.
+        right: The id of its entry; None where there is none, or it is unknown.
+        wrong: The id of an entry that is not it, where no more is known.
+    """
 
     question: str
     right: str | None
@@ -65,6 +72,16 @@ class Sample:
     exact: int
     unclear: int
 
+    def rows(self, chosen: npt.NDArray[np.int64]) -> Sample:
+        """Some of the questions."""
+        return replace(
+            self,
+            values=self.values[chosen],
+            right=self.right[chosen],
+            listed=self.listed[chosen],
+            in_scope=self.in_scope[chosen],
+        )
+
 
 def learned(
     conversation: Conversation,
@@ -80,14 +97,37 @@ def learned(
     Raises:
         InputError: As for `Faq.calibrate`.
     """
+    sample = sampled(conversation, cases_of(labelled))
+    return calibrated(
+        sample,
+        conversation.judge.setup,
+        target=target,
+        share=share,
+        folds=folds,
+        seed=seed,
+    )
+
+
+def calibrated(
+    sample: Sample,
+    setup: Setup,
+    *,
+    target: float,
+    share: float | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> CalibrationReport:
+    """`learned`, of questions that were looked up.
+
+    Raises:
+        InputError: As for `Faq.calibrate`.
+    """
     in_range("target_precision", target, least=0, most=1, whole=False, of="calibrate")
     if share is not None:
         in_range("out_of_scope_share", share, least=0, most=0.99, whole=False, of="calibrate")
     whole("folds", folds, least=2)
-    sample = sampled(conversation, [_case(item) for item in labelled])
     _check_enough(sample)
     weights = _weights(sample, share)
-    options = {"features": sample.features, "weights": weights}
     chances = out_of_fold(
         sample.values,
         sample.right,
@@ -100,22 +140,26 @@ def learned(
     if threshold is None:
         raise InputError(_out_of_reach(chances, sample, weights, target))
     answered = chances >= threshold
+    right, listed = (
+        fitted(sample.values, truth, features=sample.features, weights=weights)
+        for truth in (sample.right, sample.listed)
+    )
     calibration = Calibration(
-        right=fitted(sample.values, sample.right, **options),
-        listed=fitted(sample.values, sample.listed, **options),
+        right=right,
+        listed=listed,
         answer_at=threshold,
         choose_at=_CHOOSE_AT,
-        setup=conversation.judge.setup,
+        setup=setup,
         target_precision=target,
         questions=len(sample.right),
         out_of_scope_share=_share(~sample.in_scope, weights),
         precision=_share(sample.right[answered], weights[answered]),
-        coverage=float(answered[sample.in_scope].mean()),
+        coverage=_share(answered[sample.in_scope], weights[sample.in_scope]),
     )
     return _reported(sample, chances, weights, calibration)
 
 
-def sampled(conversation: Conversation, cases: Sequence[_Case]) -> Sample:
+def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
     """Look every question up.
 
     Raises:
@@ -144,18 +188,27 @@ def sampled(conversation: Conversation, cases: Sequence[_Case]) -> Sample:
     )
 
 
-def _looked_up(conversation: Conversation, cases: Sequence[_Case]) -> Iterable[tuple[_Case, Found]]:
+def _looked_up(conversation: Conversation, cases: Sequence[Case]) -> Iterable[tuple[Case, Found]]:
     found = conversation.lookup.nearest([case.question for case in cases], condition=None)
     return zip(cases, found, strict=True)
 
 
-def _case(item: object) -> _Case:
+def cases_of(labelled: Iterable[Labelled | Feedback | tuple[str, str | None]]) -> list[Case]:
+    """Labelled questions in one form.
+
+    Raises:
+        InputTypeError: One is none.
+    """
+    return [_case(item) for item in labelled]
+
+
+def _case(item: object) -> Case:
     if isinstance(item, Labelled):
-        return _Case(question=item.question, right=item.entry)
+        return Case(question=item.question, right=item.entry)
     if isinstance(item, Feedback):
         if item.good:
-            return _Case(question=item.question, right=item.entry)
-        return _Case(question=item.question, right=None, wrong=item.entry)
+            return Case(question=item.question, right=item.entry)
+        return Case(question=item.question, right=None, wrong=item.entry)
     if isinstance(item, tuple) and len(item) == 2:
         return _case(Labelled(question=item[0], entry=item[1]))
     raise InputTypeError(
@@ -163,7 +216,7 @@ def _case(item: object) -> _Case:
     )
 
 
-def _check_known(cases: Sequence[_Case], known: set[str]) -> None:
+def _check_known(cases: Sequence[Case], known: set[str]) -> None:
     # Feedback stays when its entry is deleted; then nothing is known of the question.
     missing = sorted({case.right for case in cases if case.right is not None} - known)
     if missing:
@@ -173,7 +226,7 @@ def _check_known(cases: Sequence[_Case], known: set[str]) -> None:
         )
 
 
-def _is_clear(case: _Case, found: Found) -> bool:
+def _is_clear(case: Case, found: Found) -> bool:
     """Whether it is known of the first entry if it is right.
 
     That one entry is wrong says nothing of another, and where nothing matched, nothing is decided.
@@ -187,7 +240,7 @@ def _first(found: Found) -> str:
     return found.matched.matches[0].entry
 
 
-def _among(case: _Case, found: Found) -> bool:
+def _among(case: Case, found: Found) -> bool:
     return any(match.entry == case.right for match in found.matched.matches[:LISTED])
 
 

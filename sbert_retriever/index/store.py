@@ -368,6 +368,11 @@ class PassageStore:
             )
         yield self.call("update_collection", metadata=profile_to_metadata(profile))
 
+    def save_companions(self, metadata: Mapping[str, Any]) -> Steps[None]:
+        """Keep what else of ours goes with a collection, in the place of what is there of it."""
+        if metadata:
+            yield self.call("update_collection", metadata=dict(metadata))
+
     def optimize(self) -> Steps[None]:
         """Build the graph of what lacks it and tidy up what was deleted, however little it is.
 
