@@ -31,6 +31,9 @@ LISTED = 3
 _CHOOSE_AT = 0.5
 _BATCH = 256
 _LEAST, _LEAST_OF_EACH = 30, 5
+# Test questions of clinc150 and banking77 that are phrasings of theirs, and how many of them are of
+# the same intent: what is known before a user's own are counted.
+_EXACT, _EXACT_RIGHT = 52, 50
 _SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 _CURVE_POINTS = 200
 
@@ -61,6 +64,7 @@ class Sample:
         listed: (n,): whether one of the first is.
         in_scope: (n,): whether there is one.
         exact: How many others are phrasings of the FAQ.
+        exact_right: How many of those are the right entry's.
         unclear: How many others there were of which nothing is known.
     """
 
@@ -70,6 +74,7 @@ class Sample:
     listed: Truths
     in_scope: Truths
     exact: int
+    exact_right: int
     unclear: int
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Sample:
@@ -149,6 +154,7 @@ def calibrated(
         listed=listed,
         answer_at=threshold,
         choose_at=_CHOOSE_AT,
+        exact=(_EXACT_RIGHT + sample.exact_right) / (_EXACT + sample.exact),
         setup=setup,
         target_precision=target,
         questions=len(sample.right),
@@ -167,7 +173,11 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
     """
     entries = list(conversation.shelf.all())
     _check_known(cases, {entry.id for entry in entries})
-    own = {exact_key(phrasing) for entry in entries for phrasing in entry.phrasings}
+    own: dict[str | None, set[str | None]] = {}
+    for entry in entries:
+        for phrasing in entry.phrasings:
+            own.setdefault(exact_key(phrasing), set()).add(entry.id)
+    exact = [own[key] == {case.right} for case in cases if (key := exact_key(case.question)) in own]
     asked = [case for case in cases if exact_key(case.question) not in own]
     pairs = [
         (case, found)
@@ -183,7 +193,8 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
         right=np.array([_first(found) == case.right for case, found in known], dtype=bool),
         listed=np.array([_among(case, found) for case, found in known], dtype=bool),
         in_scope=np.array([case.right is not None for case, _ in known], dtype=bool),
-        exact=len(cases) - len(asked),
+        exact=len(exact),
+        exact_right=sum(exact),
         unclear=len(asked) - len(known),
     )
 

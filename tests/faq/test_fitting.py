@@ -38,6 +38,7 @@ def drawn(n: int = 2000, seed: int = 0) -> Sample:
         listed=right,
         in_scope=inside,
         exact=0,
+        exact_right=0,
         unclear=0,
     )
 

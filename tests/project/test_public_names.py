@@ -276,8 +276,8 @@ NOUNS = {
     Feedback: "(*, question, entry, good, at)",
     Gap: "(*, question, questions, count, nearest=None, score=None)",
     Thresholds: "(*, score, margin=0.0, choose)",
-    Calibration: "(*, right, listed, answer_at, choose_at, setup, target_precision, questions, "
-    "out_of_scope_share, precision, coverage)",
+    Calibration: "(*, right, listed, answer_at, choose_at, exact, setup, target_precision, "
+    "questions, out_of_scope_share, precision, coverage)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
     "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",
 }
@@ -297,7 +297,7 @@ EXAMPLES = {
     Thresholds: {"score": 0.7, "choose": 0.5},
     Calibration: dict.fromkeys(
         (
-            *("right", "listed", "answer_at", "choose_at", "setup"),
+            *("right", "listed", "answer_at", "choose_at", "exact", "setup"),
             *("target_precision", "questions", "out_of_scope_share", "precision", "coverage"),
         ),
         None,
