@@ -81,7 +81,7 @@ def opened(
     )
     shelf = Shelf(retriever, answers=settings.answers)
     conversation = Conversation(
-        lookup=Lookup(retriever=retriever, mode=mode, reranker=second),
+        lookup=Lookup(retriever=retriever, shelf=shelf, mode=mode, reranker=second),
         shelf=shelf,
         judge=judge,
         save=partial(save_calibration, retriever, settings.answers),

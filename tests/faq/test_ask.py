@@ -11,7 +11,7 @@ import pytest
 from sbert_retriever import Faq, FaqEntry
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError
 from sbert_retriever.faq import Thresholds
-from sbert_retriever.faq.matching import matched, reordered
+from sbert_retriever.faq.matching import matched, weighed
 from sbert_retriever.testing import TableScorer
 from sbert_retriever.types import Hit, Passage
 
@@ -134,20 +134,24 @@ def test_without_thresholds_there_are_lists_and_one_warning(open_faq: OPEN, entr
     assert faq.ask("When are you open?").outcome == "answer"
 
 
-def test_a_cross_encoder_has_the_last_word(open_faq: OPEN) -> None:
-    texts = {"price of the red car": 1.0, "price of the blue car": 5.0}
+def test_a_cross_encoder_has_a_say_between_entries_that_are_nearly_as_near(open_faq: OPEN) -> None:
+    """Its own order would undo matches that the first stage has right."""
+    far = "colour of the small boat"
+    texts = {"price of the red car r": 1.0, "price of the blue car b": 5.0, f"{far} f": 9.0}
     faq = open_faq(reranker=TableScorer(texts), thresholds=Thresholds(score=0, choose=0))
     faq.add(
         [
             FaqEntry(id="red", answer="r", phrasings=["price of the red car"]),
             FaqEntry(id="blue", answer="b", phrasings=["price of the blue car"]),
+            FaqEntry(id="far", answer="f", phrasings=[far]),
         ]
     )
-    found = faq.ask("the price of a red car", k=2)
-    assert [c.entry.id for c in found.candidates] == ["blue", "red"]
-    assert [c.score for c in found.candidates] == [5.0, 1.0]
+    found = faq.ask("price of the car")
+    assert [c.entry.id for c in found.candidates] == ["blue", "red", "far"]
+    assert [c.score for c in found.candidates] == [5.0, 1.0, 9.0]
     assert found.candidates[0].score_kind == "logit"
-    assert found.candidates[0].first_score < found.candidates[1].first_score
+    assert found.candidates[0].first_score == pytest.approx(found.candidates[1].first_score)
+    assert found.candidates[0].phrasing == "price of the blue car"
 
 
 def test_a_cross_encoder_that_fails_leaves_the_first_stages_word(open_faq: OPEN, entries) -> None:
@@ -261,21 +265,23 @@ def test_alone_an_entry_is_compared_with_the_last_phrasing_that_was_found() -> N
     assert matched([]).features == {"score": 0.0, "margin": 0.0, "share": 0.0}
 
 
-def test_a_rescored_order_keeps_the_first_stages_numbers_of_the_new_first() -> None:
-    from dataclasses import replace
-
-    first = matched([hit("a", "1", 0.9), hit("b", "1", 0.8)])
-    a, b = (match.hit for match in first.matches)
-    second = [
-        replace(b, score=4.0, score_kind="logit", first_score=0.8, reranked=True),
-        replace(a, score=1.5, score_kind="logit", first_score=0.9, reranked=True),
-    ]
-    found = reordered(first, second)
+def test_a_second_look_keeps_the_first_stages_numbers_of_the_new_first() -> None:
+    first = matched([hit("a", "1", 0.90), hit("b", "1", 0.88)])
+    found = weighed(first, {"a#1": 1.5, "b#1": 4.0}, "logit")
+    # 0.90 + 0.015 < 0.88 + 0.04
     assert [match.entry for match in found.matches] == ["b", "a"]
     assert found.features == pytest.approx(
-        {"score": 0.8, "margin": -0.1, "share": 0.5, "logit": 4.0, "logit_margin": 2.5}
+        {"score": 0.88, "margin": -0.02, "share": 0.5, "logit": 4.0, "logit_margin": 2.5}
     )
-    assert reordered(first, [a, b]) == first
+    assert (found.matches[0].hit.score, found.matches[0].hit.first_score) == (4.0, 0.88)
+    assert [m.entry for m in weighed(first, {"a#1": 2.5, "b#1": 4.0}, "logit").matches] == [
+        "a",
+        "b",
+    ]
+    # What it had no time for follows what it saw.
+    half = weighed(first, {"b#1": -9.0}, "logit")
+    assert [match.entry for match in half.matches] == ["b", "a"]
+    assert weighed(first, {}, "logit") == first
 
 
 class _Once:
