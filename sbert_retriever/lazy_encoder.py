@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sbert_retriever.errors import InputError, InputTypeError, ModelError
 from sbert_retriever.index.contract import Contract
-from sbert_retriever.ingest.sync import Encoded
+from sbert_retriever.ingest.ahead import Encoded
 from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 

@@ -8,6 +8,7 @@ import typer
 
 from sbert_retriever import __version__
 from sbert_retriever.cli import (
+    bench,
     collection,
     diagnosis,
     efficiency,
@@ -44,6 +45,7 @@ app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
+app.command("bench")(bench.bench)
 
 
 def _print_version(wanted: bool) -> None:

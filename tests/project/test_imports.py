@@ -26,6 +26,7 @@ ORDER: list[set[str]] = [
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"tradeoff"},
+    {"bench"},
     {"cli"},
     {"__main__"},
 ]
