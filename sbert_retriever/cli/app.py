@@ -12,6 +12,7 @@ from sbert_retriever.cli import (
     collection,
     diagnosis,
     efficiency,
+    faq,
     indexing,
     mining,
     moving,
@@ -44,6 +45,7 @@ app.command("rebuild")(moving.rebuild)
 app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
+app.add_typer(faq.app, name="faq")
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 app.command("bench")(bench.bench)
 

@@ -7,7 +7,7 @@ loops.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -208,6 +208,11 @@ class Collection:
                 " save it without tenant="
             )
         yield self.call("update_collection", metadata=profile_to_metadata(profile))
+
+    def save_companions(self, metadata: Mapping[str, Any]) -> Steps[None]:
+        """Keep what else of ours goes with a collection, in the place of what is there of it."""
+        if metadata:
+            yield self.call("update_collection", metadata=dict(metadata))
 
     def optimize(self) -> Steps[None]:
         """Build the graph of what lacks it and tidy up what was deleted, however little it is.

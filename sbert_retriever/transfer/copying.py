@@ -9,7 +9,7 @@ from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import Contract, profile_from_metadata
+from sbert_retriever.index.contract import Contract, companions, profile_from_metadata
 from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.payload_indexes import payload_indexes
 from sbert_retriever.index.steps import Steps, call
@@ -196,6 +196,7 @@ def _copied(
     profile = profile_from_metadata(facts.metadata)
     if profile is not None:
         copy.save_profile(profile)
+    copy.store.connection.run(copy.store.save_companions(companions(facts.metadata)))
     checked = check(original, copy.store, drawn.ids, same_vectors=same, failures=report.failures)
     return CopyReport(
         index=report, checked=checked, encoded_anew=not same, profile=profile is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError, StoreError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import profile_from_metadata
+from sbert_retriever.index.contract import companions, profile_from_metadata
 from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.steps import Steps, call
 from sbert_retriever.index.store import PassageStore
@@ -115,6 +115,7 @@ def _rebuilt(
         _check_count(old, new, unwritten)
         if profile is not None:
             new.save_profile(profile)
+        new.store.connection.run(new.store.save_companions(companions(facts.metadata)))
         to = new.store.collection_name
         if switch.make(to, drop_old=drop_old, unwritten=unwritten):
             return report

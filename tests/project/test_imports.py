@@ -25,8 +25,9 @@ ORDER: list[set[str]] = [
     {"opening", "search"},
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
-    {"tradeoff"},
-    {"bench"},
+    {"faq", "tradeoff"},
+    {"bench", "training"},
+    {"paper", "serve"},
     {"cli"},
     {"__main__"},
 ]

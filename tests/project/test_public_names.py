@@ -8,13 +8,16 @@ import tomllib
 
 import langchain_sbert
 import pytest
-from langchain_sbert import SBERTEmbeddings, SBERTRetriever, SBERTVectorStore
+from langchain_sbert import SBERTEmbeddings, SBERTFaqFirst, SBERTRetriever, SBERTVectorStore
 
 import sbert_retriever
 from sbert_retriever import (
     BiEncoder,
     CrossEncoder,
     Failure,
+    Faq,
+    FaqAnswer,
+    FaqEntry,
     Hit,
     IndexReport,
     Passage,
@@ -24,6 +27,7 @@ from sbert_retriever import (
     SearchResult,
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
+from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -54,6 +58,9 @@ def test_front_doors() -> None:
         "SearchResult",
         "IndexReport",
         "Failure",
+        "Faq",
+        "FaqEntry",
+        "FaqAnswer",
     ]
     assert langchain_sbert.__all__ == [
         "SBERTEmbeddings",
@@ -61,6 +68,8 @@ def test_front_doors() -> None:
         "SBERTRetriever",
         "SBERTReranker",
         "SBERTCrossEncoder",
+        "SBERTFaqTool",
+        "SBERTFaqFirst",
     ]
 
 
@@ -148,6 +157,26 @@ CALLS = {
     Retriever.delete: "(ids=None, *, filter=None, source=None)",
     Retriever.delete_all: "()",
     Retriever.close: "()",
+    Faq.open: "(location=None, *, model=None, reranker=None, sparse=None, answers=None, mode=None, "
+    "thresholds=None, log=None, log_unanswered=False, collection_name='faq', device='auto', "
+    "dtype='auto', api_key=None, client=None, create=True, timeout_s=None, prefer_grpc=False)",
+    Faq.ask: "(question, previous=None, budget_ms=None, *, k=3, filter=None)",
+    Faq.warm_up: "()",
+    Faq.add: "(entries, *, replace=False)",
+    Faq.edit: "(id, *, answer=None, phrasings=None, tags=None, language=None, links=None)",
+    Faq.delete: "(id)",
+    Faq.get: "(id)",
+    Faq.entries: "()",
+    Faq.count: "()",
+    Faq.load: "(*paths, prune=False)",
+    Faq.calibrate: "(labelled=None, *, target_precision=0.95, out_of_scope_share=None, folds=5, "
+    "seed=0, save=True)",
+    Faq.feedback: "(question, entry, good)",
+    Faq.feedback_kept: "()",
+    Faq.gaps: "(questions=None, *, threshold=None, min_size=2)",
+    Faq.clear_log: "()",
+    Faq.close: "()",
+    SBERTFaqFirst: "(faq, fallback, *, input_key='question', budget_ms=None, output=None)",
     find_duplicates: "(retriever, threshold=0.9, *, filter=None, limit=1000, exact=None, "
     "on_share=None)",
     find_clusters: "(retriever, *, threshold=None, k=None, min_size=None, method=None, "
@@ -207,6 +236,19 @@ def test_each_method_has_an_asynchronous_twin_that_takes_the_same(name: str) -> 
     assert signature(twin) == expected
 
 
+FAQ_TWINS = [
+    *("ask", "add", "edit", "delete", "get", "entries", "count"),
+    *("calibrate", "feedback", "gaps"),
+]
+
+
+@pytest.mark.parametrize("name", FAQ_TWINS)
+def test_what_an_faq_does_it_does_for_an_event_loop_too(name: str) -> None:
+    twin = getattr(Faq, f"a{name}")
+    assert inspect.iscoroutinefunction(twin)
+    assert signature(twin) == CALLS[getattr(Faq, name)]
+
+
 def test_the_options_of_a_search_are_those_that_search_spells_out() -> None:
     from sbert_retriever.search.request import Query, QueryOptions
 
@@ -227,6 +269,15 @@ NOUNS = {
     "truncate_dim=None, reranker=None, late_encoder=None, mode=None, fusion=None)",
     SearchResult: "(hits, timings_ms, candidates=0, rescored=0)",
     Failure: "(id, reason)",
+    FaqEntry: "(*, id, answer, phrasings, tags=(), language=None, links=())",
+    FaqAnswer: "(*, question, outcome, answer=None, confidence=None, entry=None, phrasing=None, "
+    "candidates=(), exact=False, timings_ms=<factory>, fallback=None)",
+    Labelled: "(*, question, entry=None)",
+    Feedback: "(*, question, entry, good, at)",
+    Gap: "(*, question, questions, count, nearest=None, score=None)",
+    Thresholds: "(*, score, margin=0.0, choose)",
+    Calibration: "(*, right, listed, answer_at, choose_at, exact, setup, target_precision, "
+    "questions, out_of_scope_share, precision, coverage)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
     "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",
 }
@@ -238,6 +289,19 @@ EXAMPLES = {
     Profile: (),
     SearchResult: ([], {}),
     Failure: ("id", "why"),
+    FaqEntry: {"id": "id", "answer": "answer", "phrasings": ("question",)},
+    FaqAnswer: {"question": "question", "outcome": "abstain"},
+    Labelled: {"question": "question"},
+    Feedback: {"question": "question", "entry": "id", "good": True, "at": "now"},
+    Gap: {"question": "question", "questions": ("question",), "count": 1},
+    Thresholds: {"score": 0.7, "choose": 0.5},
+    Calibration: dict.fromkeys(
+        (
+            *("right", "listed", "answer_at", "choose_at", "exact", "setup"),
+            *("target_precision", "questions", "out_of_scope_share", "precision", "coverage"),
+        ),
+        None,
+    ),
     IndexReport: (),
 }
 
@@ -246,7 +310,8 @@ EXAMPLES = {
 def test_nouns_are_frozen_and_keep_their_fields(noun) -> None:
     assert signature(noun) == NOUNS[noun]
     assert noun.__dataclass_params__.frozen
-    made = noun(*EXAMPLES[noun])
+    given = EXAMPLES[noun]
+    made = noun(**given) if isinstance(given, dict) else noun(*given)
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(made, dataclasses.fields(noun)[0].name, "changed")
 
