@@ -15,6 +15,7 @@ from sbert_retriever.cli import (
     mining,
     moving,
     searching,
+    serving,
     tradeoff,
     transfer,
 )
@@ -42,6 +43,8 @@ app.command("restore")(moving.restore)
 app.command("rebuild")(moving.rebuild)
 app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
+app.command("serve")(serving.serve)
+app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 

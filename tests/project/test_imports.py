@@ -26,6 +26,7 @@ ORDER: list[set[str]] = [
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"tradeoff"},
+    {"serve"},
     {"cli"},
     {"__main__"},
 ]
