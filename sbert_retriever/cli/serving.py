@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +24,8 @@ Reranker = Annotated[
     typer.Option(
         "--reranker",
         metavar="MODEL",
-        help="The cross-encoder; without it, the one of the collection's profile, or the package's.",
+        help="The cross-encoder. Without it, the one of the collection's profile, or of the "
+        "package.",
         show_default=False,
     ),
 ]
@@ -199,8 +201,7 @@ def _report(file: str | None) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        with open(file, encoding="utf-8") as text:
-            report = json.load(text)
+        report = json.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be read as JSON: {error}") from error
     if not isinstance(report, dict) or "cross_encoder_s" not in report:

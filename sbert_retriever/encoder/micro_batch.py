@@ -219,9 +219,7 @@ class MicroBatcher(Generic[Item, Result]):
 
     def _called(self, items: list[Item], shares: int) -> Sequence[Result]:
         done = self._counts
-        self._counts = BatchCounts(
-            done.batches + 1, done.items + len(items), done.shares + shares
-        )
+        self._counts = BatchCounts(done.batches + 1, done.items + len(items), done.shares + shares)
         results = self._function(items)
         if len(results) != len(items):
             raise ModelError(f"a batch of {len(items)} items gave {len(results)} results")

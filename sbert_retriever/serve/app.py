@@ -42,9 +42,7 @@ def create_app(service: Service, settings: ServeSettings | None = None) -> FastA
         settings: What is allowed.
     """
     settings, metrics = settings or ServeSettings(), Metrics()
-    workers = Workers(
-        threads=settings.threads, queue=settings.queue, timeout_s=settings.timeout_s
-    )
+    workers = Workers(threads=settings.threads, queue=settings.queue, timeout_s=settings.timeout_s)
     calls = Calls(service, settings, workers, metrics)
     app = FastAPI(
         title="sbert-retriever",

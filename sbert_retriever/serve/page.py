@@ -93,6 +93,7 @@ def page_facts(calls: Calls) -> dict[str, Any]:
         "hybrid": info is not None and info.sparse is not None,
         "reranker": service.models.reranker_name,
         "faq_entries": None if service.faq is None else service.faq.count(),
+        "efficiency_known": service.paper.report is not None,
         "version": __version__,
     }
 

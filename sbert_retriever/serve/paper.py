@@ -62,9 +62,7 @@ class Paper:
         return {
             "model": identity.name or "an encoder of its own",
             "trained_with": identity.pooling or "unknown",
-            "cosines": {
-                name: _cosines(part) for name, part in zip(_POOLINGS, parts, strict=True)
-            },
+            "cosines": {name: _cosines(part) for name, part in zip(_POOLINGS, parts, strict=True)},
         }
 
     def _load(self) -> Any:

@@ -243,6 +243,7 @@ class PageFacts(BaseModel):
     hybrid: bool
     reranker: str | None
     faq_entries: int | None
+    efficiency_known: bool = Field(description="Whether /paper/efficiency answers at once.")
     version: str
 
 
@@ -286,7 +287,7 @@ class FaqQuestion(_Own):
     previous: str | None = Field(
         None,
         max_length=20_000,
-        description='The last question: a short follow-up ("and on Sundays?") is looked up with it.',
+        description="The last question: a short follow-up is looked up with it.",
     )
     budget_ms: float | None = Field(None, ge=0, le=600_000)
     k: int = Field(3, ge=1, le=50, description="How many candidates at most.")

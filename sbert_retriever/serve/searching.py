@@ -84,5 +84,3 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
         "cut_short": hit.cut_short,
         "fallback": hit.fallback,
     }
-
-

@@ -187,9 +187,7 @@ def _check_alike(first: Retriever, second: Retriever) -> None:
         )
 
 
-def _existing(
-    location: str | PathLike[str], name: str, **settings: Any
-) -> Retriever | None:
+def _existing(location: str | PathLike[str], name: str, **settings: Any) -> Retriever | None:
     try:
         return Retriever.open(location, collection_name=name, create=False, **settings)
     except CollectionNotFoundError:
