@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sbert_retriever.encoder.bi_encoder import BiEncoder
     from sbert_retriever.encoder.cross_encoder import CrossEncoder
+    from sbert_retriever.faq import Faq, FaqAnswer, FaqEntry
     from sbert_retriever.rerank import Reranker
     from sbert_retriever.retriever import Retriever
     from sbert_retriever.types import Failure, Hit, IndexReport, Passage, Profile, SearchResult
@@ -17,6 +18,9 @@ else:
     _HOMES = {
         "BiEncoder": "sbert_retriever.encoder.bi_encoder",
         "CrossEncoder": "sbert_retriever.encoder.cross_encoder",
+        "Faq": "sbert_retriever.faq",
+        "FaqAnswer": "sbert_retriever.faq",
+        "FaqEntry": "sbert_retriever.faq",
         "Reranker": "sbert_retriever.rerank",
         "Retriever": "sbert_retriever.retriever",
         "Failure": "sbert_retriever.types",
@@ -51,6 +55,9 @@ __all__ = [
     "SearchResult",
     "IndexReport",
     "Failure",
+    "Faq",
+    "FaqEntry",
+    "FaqAnswer",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Sentence-BERT retrieval in LangChain: embeddings, a vector store, a retriever, a reranker.
+"""Sentence-BERT retrieval in LangChain: embeddings, vector store, retriever, reranker, FAQ.
 
 Names are loaded when first used, so importing this package loads neither torch nor langchain_core.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langchain_sbert.embeddings import SBERTEmbeddings
+    from langchain_sbert.faq import SBERTFaqFirst, SBERTFaqTool
     from langchain_sbert.reranker import SBERTCrossEncoder, SBERTReranker
     from langchain_sbert.retriever import SBERTRetriever
     from langchain_sbert.vectorstore import SBERTVectorStore
@@ -16,6 +17,8 @@ else:
     _HOMES = {
         "SBERTEmbeddings": "langchain_sbert.embeddings",
         "SBERTCrossEncoder": "langchain_sbert.reranker",
+        "SBERTFaqFirst": "langchain_sbert.faq",
+        "SBERTFaqTool": "langchain_sbert.faq",
         "SBERTReranker": "langchain_sbert.reranker",
         "SBERTRetriever": "langchain_sbert.retriever",
         "SBERTVectorStore": "langchain_sbert.vectorstore",
@@ -38,6 +41,8 @@ __all__ = [
     "SBERTRetriever",
     "SBERTReranker",
     "SBERTCrossEncoder",
+    "SBERTFaqTool",
+    "SBERTFaqFirst",
 ]
 
 

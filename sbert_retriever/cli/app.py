@@ -11,6 +11,7 @@ from sbert_retriever.cli import (
     collection,
     diagnosis,
     efficiency,
+    faq,
     indexing,
     mining,
     moving,
@@ -46,6 +47,7 @@ app.command("drop")(moving.drop)
 app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
+app.add_typer(faq.app, name="faq")
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 
 

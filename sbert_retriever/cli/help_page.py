@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -32,11 +33,16 @@ def help_page() -> str:
     """The page, in Markdown."""
     command: Any = typer.main.get_command(app)
     program = typer.Context(command, info_name="sbert-retriever", terminal_width=_WIDTH)
-    parts = [_TOP, _section("sbert-retriever", command, program)]
-    for name, sub in command.commands.items():
-        context = typer.Context(sub, info_name=name, parent=program, terminal_width=_WIDTH)
-        parts.append(_section(f"sbert-retriever {name}", sub, context))
+    parts = [_TOP, *_sections("sbert-retriever", command, program)]
     return "\n".join(parts)
+
+
+def _sections(title: str, command: Any, context: typer.Context) -> Iterator[str]:
+    """A command's help, and that of the commands in it."""
+    yield _section(title, command, context)
+    for name, sub in getattr(command, "commands", {}).items():
+        inner = typer.Context(sub, info_name=name, parent=context, terminal_width=_WIDTH)
+        yield from _sections(f"{title} {name}", sub, inner)
 
 
 def _section(title: str, command: Any, context: typer.Context) -> str:

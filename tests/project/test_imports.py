@@ -25,7 +25,7 @@ ORDER: list[set[str]] = [
     {"opening", "search"},
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
-    {"tradeoff"},
+    {"faq", "tradeoff"},
     {"serve"},
     {"cli"},
     {"__main__"},

@@ -1,0 +1,198 @@
+"""`sbert-retriever faq ask` and `chat`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sbert_retriever.cli import options
+from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
+from sbert_retriever.cli.filters import parsed_filter
+from sbert_retriever.cli.output import one_line, printable, put, put_json, say
+from sbert_retriever.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbert_retriever.faq import Faq, FaqAnswer, FaqCandidate
+
+DONT_KNOW = "I don't know."
+_DID_YOU_MEAN = "Did you mean:"
+_HELP = (
+    "Ask a question. After an answer, + says that it was right and - that it was not; after a "
+    "list, a number chooses. An empty line or Ctrl-D ends."
+)
+
+Reranker = Annotated[
+    str | None,
+    typer.Option(
+        "--reranker",
+        metavar="MODEL",
+        help="A cross-encoder that looks at the best entries again.",
+        show_default=False,
+    ),
+]
+BudgetMs = Annotated[
+    float | None,
+    typer.Option(
+        "--budget-ms",
+        metavar="MS",
+        help="Time for a question; goes with --reranker.",
+        show_default=False,
+    ),
+]
+LogUnanswered = Annotated[
+    bool,
+    typer.Option(
+        "--log-unanswered",
+        help="Keep questions that get no answer, as they were asked, for `faq gaps`.",
+    ),
+]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="Where they and feedback are kept. Without it, in the folder of an embedded FAQ.",
+        show_default=False,
+    ),
+]
+
+
+def ask(
+    location: options.Location,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes.")],
+    previous: Annotated[
+        str | None,
+        typer.Option(
+            "--previous",
+            metavar="QUESTION",
+            help="The last question, where this one may follow it up.",
+            show_default=False,
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="How many candidates at most.")] = 3,
+    filter: options.Filters = None,
+    filter_json: options.FilterJson = None,
+    reranker: Reranker = None,
+    budget_ms: BudgetMs = None,
+    log_unanswered: LogUnanswered = False,
+    log: Log = None,
+    collection: options.Collection = DEFAULT_COLLECTION,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    json: options.Json = False,
+) -> None:
+    """Answer a question from the FAQ, offer entries to choose from, or say "I don't know"."""
+    condition = parsed_filter(filter, filter_json)
+    with open_faq(
+        location,
+        collection,
+        reranker=reranker,
+        log_unanswered=log_unanswered,
+        log=log,
+        device=device,
+        dtype=dtype,
+        api_key=api_key,
+    ) as faq:
+        found = faq.ask(question, previous, budget_ms, k=k, filter=condition)
+    if json:
+        put_json(as_dict(found))
+    else:
+        put_answer(found)
+
+
+def chat(
+    location: options.Location,
+    reranker: Reranker = None,
+    budget_ms: BudgetMs = None,
+    log_unanswered: LogUnanswered = False,
+    log: Log = None,
+    collection: options.Collection = DEFAULT_COLLECTION,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Talk with the FAQ in the terminal, one question a line."""
+    with open_faq(
+        location,
+        collection,
+        reranker=reranker,
+        log_unanswered=log_unanswered,
+        log=log,
+        device=device,
+        dtype=dtype,
+        api_key=api_key,
+    ) as faq:
+        if not quiet:
+            say(_HELP)
+        _talk(faq, budget_ms)
+
+
+def _talk(faq: Faq, budget_ms: float | None) -> None:
+    last: FaqAnswer | None = None
+    asked: str | None = None
+    for line in _lines():
+        if line in ("+", "-") or (line.isdigit() and last is not None):
+            _react(faq, line, last, asked)
+            continue
+        last = faq.ask(line, asked, budget_ms)
+        asked = line
+        put_answer(last)
+
+
+def _lines() -> Iterator[str]:
+    """What is typed, until an empty line."""
+    while True:
+        if sys.stdin.isatty():
+            print("> ", end="", file=sys.stderr, flush=True)  # noqa: T201  # a prompt
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        yield line
+
+
+def _react(faq: Faq, line: str, last: FaqAnswer | None, asked: str | None) -> None:
+    """Keep what was said of the last answer, or give the one that was chosen."""
+    chosen = _chosen(line, last)
+    if chosen is None or asked is None:
+        say("there is nothing to say that of: ask a question first")
+        return
+    if line not in ("+", "-"):
+        put(printable(chosen.entry.answer))
+    try:
+        faq.feedback(asked, chosen.entry, line != "-")
+    except InputError as error:
+        say(str(error))
+
+
+def _chosen(line: str, last: FaqAnswer | None) -> FaqCandidate | None:
+    if last is None or last.outcome == "abstain":
+        return None
+    if line in ("+", "-"):
+        return last.candidates[0] if last.outcome == "answer" else None
+    place = int(line)
+    return last.candidates[place - 1] if 1 <= place <= len(last.candidates) else None
+
+
+def put_answer(found: FaqAnswer) -> None:
+    """An answer, a numbered list, or "I don't know"."""
+    if found.outcome == "answer" and found.entry is not None:
+        put(printable(found.entry.answer))
+        for link in found.entry.links:
+            put(f"    {one_line(link)}")
+        return
+    put(_DID_YOU_MEAN if found.outcome == "choose" else DONT_KNOW)
+    if found.outcome == "choose":
+        for place, candidate in enumerate(found.candidates, 1):
+            put(f"    {place}. {one_line(candidate.entry.title)}")
+
+
+def as_dict(found: FaqAnswer) -> dict[str, Any]:
+    """An answer as plain JSON."""
+    return {**asdict(found), "timings_ms": dict(found.timings_ms)}

@@ -1,0 +1,195 @@
+"""`sbert-retriever faq calibrate` and `gaps`."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sbert_retriever.cli import options
+from sbert_retriever.cli.faq_asking import Log, Reranker
+from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
+from sbert_retriever.cli.output import one_line, put, put_json, say
+from sbert_retriever.errors import ReadError
+
+if TYPE_CHECKING:
+    from sbert_retriever.faq import Gap
+    from sbert_retriever.faq.report import CalibrationReport
+
+_SHOWN = 4
+
+
+def calibrate(
+    location: options.Location,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A csv with the columns question and entry: the id of the entry that answers it, "
+            "or nothing where none does. Without it, the feedback that was kept.",
+            show_default=False,
+        ),
+    ] = None,
+    target_precision: Annotated[
+        float,
+        typer.Option(
+            "--target-precision", metavar="SHARE", help="Of the answers, that shall be right."
+        ),
+    ] = 0.95,
+    out_of_scope_share: Annotated[
+        float | None,
+        typer.Option(
+            "--out-of-scope-share",
+            metavar="SHARE",
+            help="Of the questions that users ask, those that no entry answers. Without it, as in "
+            "FILE.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw precision over coverage into a .png or .svg file.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report, and keep nothing.")] = False,
+    reranker: Reranker = None,
+    log: Log = None,
+    collection: options.Collection = DEFAULT_COLLECTION,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    json: options.Json = False,
+) -> None:
+    """Learn from labelled questions when to answer, and how sure an answer is."""
+    labelled = None if file is None else read_labelled(Path(file))
+    with open_faq(
+        location,
+        collection,
+        reranker=reranker,
+        log=log,
+        device=device,
+        dtype=dtype,
+        api_key=api_key,
+    ) as faq:
+        report = faq.calibrate(
+            labelled,
+            target_precision=target_precision,
+            out_of_scope_share=out_of_scope_share,
+            save=not dry_run,
+        )
+    if plot is not None:
+        report.plot(plot)
+    if json:
+        put_json(as_dict(report))
+    else:
+        put(report.table())
+    say("nothing was kept (--dry-run)" if dry_run else "kept with the FAQ")
+
+
+def gaps(
+    location: options.Location,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Questions, one a line. Without it, the unanswered ones that were logged.",
+            show_default=False,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="COSINE",
+            help="The least cosine to the question in the middle; without it, 0.6.",
+            show_default=False,
+        ),
+    ] = None,
+    min_size: Annotated[
+        int,
+        typer.Option("--min-size", metavar="N", help="How often a gap was asked about at least."),
+    ] = 2,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", help="Print so many, the most asked.")
+    ] = 20,
+    log: Log = None,
+    collection: options.Collection = DEFAULT_COLLECTION,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object a gap, one a line.")
+    ] = False,
+) -> None:
+    """Say what people ask and no entry answers: which entries to write next."""
+    questions = None if file is None else _text(Path(file)).split("\n")
+    with open_faq(
+        location, collection, log=log, device=device, dtype=dtype, api_key=api_key
+    ) as faq:
+        found = faq.gaps(questions, threshold=threshold, min_size=min_size)
+    for gap in found[:limit]:
+        if json:
+            put_json(asdict(gap), indent=None)
+        else:
+            _put_gap(gap)
+    if not json:
+        say(f"{len(found):,} gaps, {sum(gap.count for gap in found):,} questions")
+
+
+def read_labelled(path: Path) -> list[tuple[str, str | None]]:
+    """Labelled questions of a csv.
+
+    Raises:
+        ReadError: A column is missing, or a row has no question; with the line.
+    """
+    reader = csv.DictReader(StringIO(_text(path)), strict=True)
+    source = path.as_posix()
+    try:
+        names = reader.fieldnames or []
+        if not {"question", "entry"} <= set(names):
+            raise ReadError(
+                f"{source}, line 1: the columns are {', '.join(names) or 'none'}, expected "
+                "question and entry"
+            )
+        return [_labelled(row, reader.line_num, source) for row in reader]
+    except csv.Error as error:
+        raise ReadError(f"{source}, line {reader.line_num}: not csv: {error}") from error
+
+
+def _labelled(row: dict[str, Any], line: int, source: str) -> tuple[str, str | None]:
+    question, entry = row["question"], row["entry"]
+    if not question or entry is None:
+        raise ReadError(f"{source}, line {line}: no {'entry' if question else 'question'}")
+    return question, entry.strip() or None
+
+
+def _text(path: Path) -> str:
+    from sbert_retriever.ingest.decoding import decode
+    from sbert_retriever.ingest.readers import reading
+
+    source = path.as_posix()
+    with reading(source):
+        return decode(path.read_bytes(), source)[0]
+
+
+def _put_gap(gap: Gap) -> None:
+    near = "" if gap.nearest is None else f"; nearest entry {gap.nearest} ({gap.score:.2f})"
+    put(f"{gap.count:>4}  {one_line(gap.question)}")
+    others = gap.questions[1:_SHOWN]
+    for question in others:
+        put(f"      {one_line(question)}")
+    more = len(gap.questions) - 1 - len(others)
+    put(f"      ({f'and {more} more' if more > 0 else 'all'}{one_line(near)})")
+
+
+def as_dict(report: CalibrationReport) -> dict[str, Any]:
+    """A report as plain JSON."""
+    return {**asdict(report), "by_share": {str(s): p for s, p in report.by_share.items()}}

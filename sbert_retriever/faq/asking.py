@@ -1,0 +1,94 @@
+"""The way of one question: the same words, else the nearest phrasings, else a second look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from sbert_retriever.faq.matching import Matched, matched, reordered
+from sbert_retriever.faq.passages import EXACT, exact_key
+from sbert_retriever.index.filters import FilterSpec
+from sbert_retriever.rerank import Reranker, RerankOptions
+from sbert_retriever.retriever import Retriever
+from sbert_retriever.types import Hit, Profile, SearchMode
+
+PHRASINGS = 50
+"""How many phrasings the first stage finds."""
+RESCORED = 5
+"""How many entries the cross-encoder looks at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a question came to, before it is decided what to do with it.
+
+    Args:
+        matched: The entries, the best first.
+        timings_ms: Milliseconds by stage.
+        fallback: Why the first stage answered, where the second failed or had no time.
+    """
+
+    matched: Matched
+    timings_ms: Mapping[str, float]
+    fallback: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookup:
+    """How questions are looked up.
+
+    Args:
+        retriever: Over the phrasings.
+        mode: Which vectors the first stage searches.
+        reranker: The second stage; None is none.
+    """
+
+    retriever: Retriever
+    mode: SearchMode
+    reranker: Reranker | None = None
+
+    def exact(self, question: str, condition: FilterSpec | None) -> list[Hit]:
+        """The phrasings that are this question, but for case and punctuation."""
+        key = exact_key(question)
+        if key is None:
+            return []
+        wanted: FilterSpec = {EXACT: key}
+        if condition is not None:
+            wanted = {"and": [wanted, condition]}
+        page, _ = self.retriever.scroll(filter=wanted, limit=PHRASINGS)
+        return [Hit(passage, 1.0) for passage in page]
+
+    def nearest(
+        self,
+        questions: Sequence[str],
+        *,
+        condition: FilterSpec | None,
+        budget_ms: float | None = None,
+    ) -> list[Found]:
+        """What each question matches; they go through the encoder together."""
+        profile = Profile(name="faq", candidates=PHRASINGS, rerank_depth=0, mode=self.mode)
+        results = self.retriever.search_batch_detailed(
+            questions, PHRASINGS, filter=condition, profile=profile
+        )
+        found = []
+        for question, result in zip(questions, results, strict=True):
+            spent = result.timings_ms["total"] / len(questions)
+            left = None if budget_ms is None else max(budget_ms - spent, 0.0)
+            first = matched(result.hits)
+            found.append(self._second(question, first, result.timings_ms, left))
+        return found
+
+    def _second(
+        self, question: str, first: Matched, timings: Mapping[str, float], left_ms: float | None
+    ) -> Found:
+        """Have the cross-encoder look at the best phrasing of the first entries."""
+        if self.reranker is None or not first.matches:
+            return Found(matched=first, timings_ms=timings)
+        started = perf_counter()
+        heads = [match.hit for match in first.matches[:RESCORED]]
+        result = self.reranker.rerank_detailed(question, heads, RerankOptions(budget_ms=left_ms))
+        spent = (perf_counter() - started) * 1e3
+        reason = next((hit.fallback for hit in result.hits if hit.fallback), None)
+        times = {**timings, "rerank": spent, "total": timings["total"] + spent}
+        return Found(matched=reordered(first, result.hits), timings_ms=times, fallback=reason)

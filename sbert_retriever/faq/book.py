@@ -1,0 +1,486 @@
+"""`Faq`: questions to one answer, a short list, or "I don't know"."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from sbert_retriever.closing import Closing
+from sbert_retriever.faq.calibration import Calibration, Thresholds
+from sbert_retriever.faq.conversation import Conversation
+from sbert_retriever.faq.entries import (
+    FaqAnswer,
+    FaqEntry,
+    Feedback,
+    Gap,
+    Labelled,
+)
+from sbert_retriever.faq.keeping import Shelf
+from sbert_retriever.faq.notebook import Notebook
+from sbert_retriever.faq.opening import opened
+from sbert_retriever.faq.passages import FILTERABLE
+from sbert_retriever.retriever import Retriever
+from sbert_retriever.types.checks import expect
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+    from sbert_retriever.faq.reading import ImportReport
+    from sbert_retriever.faq.report import CalibrationReport
+    from sbert_retriever.index.filters import FilterSpec
+    from sbert_retriever.search.second_stage import RerankerSpec
+    from sbert_retriever.sparse import SparseSpec
+    from sbert_retriever.types import Encoder, SearchMode
+
+
+class Faq(Closing):
+    """An FAQ in a collection. Make one with `Faq.open`.
+
+    Safe to use from many threads. Methods that ask or write have an asynchronous twin whose name
+    begins with "a" and which works in a thread.
+
+    Args:
+        retriever: Over the collection.
+        shelf: Its entries.
+        conversation: How questions are answered.
+        notebook: Where feedback and unanswered questions are kept.
+    """
+
+    def __init__(
+        self, retriever: Retriever, shelf: Shelf, conversation: Conversation, notebook: Notebook
+    ) -> None:
+        self._retriever = retriever
+        self._shelf = shelf
+        self._conversation = conversation
+        self._notebook = notebook
+
+    @classmethod
+    def open(
+        cls,
+        location: str | PathLike[str] | None = None,
+        *,
+        model: str | PathLike[str] | Encoder | None = None,
+        reranker: RerankerSpec | None = None,
+        sparse: SparseSpec | None = None,
+        answers: bool | None = None,
+        mode: SearchMode | None = None,
+        thresholds: Thresholds | None = None,
+        log: str | PathLike[str] | None = None,
+        log_unanswered: bool = False,
+        collection_name: str = "faq",
+        device: str = "auto",
+        dtype: str = "auto",
+        api_key: str | None = None,
+        client: QdrantClient | None = None,
+        create: bool = True,
+        timeout_s: int | None = None,
+        prefer_grpc: bool = False,
+    ) -> Self:
+        """Open an FAQ, or create it.
+
+        Args:
+            location: A folder, ":memory:" or the URL of a Qdrant server, as for `Retriever.open`.
+            model: The bi-encoder; needed to create. None is the collection's own.
+            reranker: A cross-encoder that looks at the best entries again; None is none.
+            sparse: "bm25", or a SPLADE model's name: an FAQ that is created keeps words too, and
+                is asked by both.
+            answers: For an FAQ that is created: whether questions are compared with answers too,
+                and not with phrasings alone. None is no, or what it was created with.
+            mode: "dense", "sparse" or "hybrid". None is "hybrid" where words are kept.
+            thresholds: When to answer where nothing was calibrated. None is what was measured for
+                the model; docs/faq.md lists those.
+            log: The file for feedback and unanswered questions. None is one in the folder of an
+                embedded collection; on a server there is none then.
+            log_unanswered: Whether questions that get no answer are written there, as they were
+                asked. Off unless asked for: they may be private.
+            collection_name: Which collection at that location.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps"; for all models.
+            dtype: "auto", "float32", "bfloat16", "float16"; for all models.
+            api_key: For a URL; None reads QDRANT_API_KEY.
+            client: Any QdrantClient, used instead of a location and left open by `close`.
+            create: Whether to create an FAQ that is not there, when a model is given.
+            timeout_s: Seconds a request to a server may take.
+            prefer_grpc: Talk to a server over gRPC.
+
+        Raises:
+            CollectionNotFoundError: There is none, and no model to create it with or no leave to.
+            ContractError: It was built with another model.
+            InputError: The collection holds other passages; or `answers` is not as it was created
+                with; or unanswered questions are to be logged and there is no place for them.
+            StoreLockedError: Another process holds the folder.
+
+        Warns:
+            FallbackWarning: It was calibrated with other settings than it is opened with.
+        """
+        retriever = Retriever.open(
+            location,
+            model=model,
+            sparse=sparse,
+            collection_name=collection_name,
+            device=device,
+            dtype=dtype,
+            api_key=api_key,
+            client=client,
+            filterable=FILTERABLE,
+            create=create,
+            timeout_s=timeout_s,
+            prefer_grpc=prefer_grpc,
+        )
+        try:
+            return cls(
+                *opened(
+                    retriever,
+                    reranker=reranker,
+                    answers=answers,
+                    mode=mode,
+                    thresholds=thresholds,
+                    log=None if log is None else Path(log),
+                    log_unanswered=log_unanswered,
+                    device=device,
+                    dtype=dtype,
+                )
+            )
+        except BaseException:
+            retriever.close()
+            raise
+
+    # Asking -----------------------------------------------------------------------------
+
+    def ask(
+        self,
+        question: str,
+        previous: str | None = None,
+        budget_ms: float | None = None,
+        *,
+        k: int = 3,
+        filter: FilterSpec | None = None,
+    ) -> FaqAnswer:
+        """Answer a question, offer a short list to choose from, or abstain.
+
+        Args:
+            question: As the user asks it.
+            previous: The user's last question: where this one is short and gets no answer by
+                itself ("and on Sundays?"), both are looked up together. None takes it by itself.
+            budget_ms: Milliseconds; the cross-encoder looks at as many entries as fit.
+            k: How many candidates at most.
+            filter: On "tags" and "language": {"language": "en"}; or a models.Filter.
+
+        Raises:
+            InputError: k is below 1, or the budget below 0, or the filter cannot be used.
+            InputTypeError: The question is no string.
+
+        Warns:
+            FallbackWarning: No thresholds are known for the model; or the reranker failed.
+        """
+        return self._conversation.ask(question, previous, budget_ms, k=k, filter=filter)
+
+    async def aask(
+        self,
+        question: str,
+        previous: str | None = None,
+        budget_ms: float | None = None,
+        *,
+        k: int = 3,
+        filter: FilterSpec | None = None,
+    ) -> FaqAnswer:
+        """`ask` for an event loop."""
+        return await asyncio.to_thread(self.ask, question, previous, budget_ms, k=k, filter=filter)
+
+    def warm_up(self) -> None:
+        """Read the models' weights, so that no question has to wait for it."""
+        self._conversation.warm_up()
+
+    # Entries ----------------------------------------------------------------------------
+
+    def add(self, entries: FaqEntry | Iterable[FaqEntry], *, replace: bool = False) -> int:
+        """Write entries; they are found at once. How many were written.
+
+        Args:
+            entries: One or several.
+            replace: Whether entries whose ids are there take the place of those.
+
+        Raises:
+            InputError: An id comes twice, or is there and may not be replaced.
+            InputTypeError: One is no `FaqEntry`.
+        """
+        given = [entries] if isinstance(entries, FaqEntry) else list(entries)
+        self._shelf.add(given, replacing=replace)
+        return len(given)
+
+    async def aadd(self, entries: FaqEntry | Iterable[FaqEntry], *, replace: bool = False) -> int:
+        """`add` for an event loop."""
+        return await asyncio.to_thread(self.add, entries, replace=replace)
+
+    def edit(
+        self,
+        id: str,
+        *,
+        answer: str | None = None,
+        phrasings: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        language: str | None = None,
+        links: Iterable[str] | None = None,
+    ) -> FaqEntry:
+        """Change what is given of an entry; phrasings that stay are not encoded again.
+
+        Args:
+            id: Of an entry that is there.
+            answer: The new one.
+            phrasings: All of them.
+            tags: All of them.
+            language: The new one; "" is none.
+            links: All of them.
+
+        Returns:
+            The entry as it is now.
+
+        Raises:
+            InputError: There is no such entry, or it would have no answer or no phrasing.
+        """
+        return self._shelf.edit(
+            id, answer=answer, phrasings=phrasings, tags=tags, language=language, links=links
+        )
+
+    async def aedit(
+        self,
+        id: str,
+        *,
+        answer: str | None = None,
+        phrasings: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
+        language: str | None = None,
+        links: Iterable[str] | None = None,
+    ) -> FaqEntry:
+        """`edit` for an event loop."""
+        return await asyncio.to_thread(
+            self.edit,
+            id,
+            answer=answer,
+            phrasings=phrasings,
+            tags=tags,
+            language=language,
+            links=links,
+        )
+
+    def delete(self, id: str) -> bool:
+        """Delete an entry with all its phrasings; whether it was there."""
+        expect(id, str, "id")
+        return self._shelf.delete([id]) > 0
+
+    async def adelete(self, id: str) -> bool:
+        """`delete` for an event loop."""
+        return await asyncio.to_thread(self.delete, id)
+
+    def get(self, id: str) -> FaqEntry | None:
+        """An entry by its id; None where there is none."""
+        expect(id, str, "id")
+        return self._shelf.get([id]).get(id)
+
+    async def aget(self, id: str) -> FaqEntry | None:
+        """`get` for an event loop."""
+        return await asyncio.to_thread(self.get, id)
+
+    def entries(self) -> list[FaqEntry]:
+        """Every entry, in the order of their ids."""
+        return sorted(self._shelf.all(), key=lambda entry: entry.id)
+
+    async def aentries(self) -> list[FaqEntry]:
+        """`entries` for an event loop."""
+        return await asyncio.to_thread(self.entries)
+
+    def count(self) -> int:
+        """How many entries there are."""
+        return self._shelf.count()
+
+    async def acount(self) -> int:
+        """`count` for an event loop."""
+        return await asyncio.to_thread(self.count)
+
+    def load(self, *paths: str | PathLike[str], prune: bool = False) -> ImportReport:
+        """Write the entries of files: .csv, .jsonl, .yaml, .md, or a saved web page (.html).
+
+        Entries whose ids are there are replaced. docs/faq.md says how each kind is written.
+
+        Args:
+            paths: Files.
+            prune: Delete entries that are in none of them.
+
+        Raises:
+            ReadError: A file cannot be read, with its line; nothing was written.
+            InputError: Two entries have one id.
+        """
+        from sbert_retriever.faq.reading import ImportReport, read_entries
+
+        given = [entry for path in paths for entry in read_entries(path)]
+        stale: set[str] = set()
+        if prune:
+            stale = {entry.id for entry in self._shelf.all()} - {entry.id for entry in given}
+        report = self._shelf.add(given, replacing=True)
+        deleted = self._shelf.delete(sorted(stale))
+        return ImportReport(entries=len(given), deleted=deleted, passages=report)
+
+    # Learning ---------------------------------------------------------------------------
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What `calibrate` learned, where it holds for how the FAQ is opened."""
+        return self._conversation.judge.calibration
+
+    @property
+    def thresholds(self) -> Thresholds | None:
+        """What holds where nothing was calibrated; None where the model was not measured."""
+        return self._conversation.judge.thresholds
+
+    def calibrate(
+        self,
+        labelled: Iterable[Labelled | tuple[str, str | None]] | None = None,
+        *,
+        target_precision: float = 0.95,
+        out_of_scope_share: float | None = None,
+        folds: int = 5,
+        seed: int = 0,
+        save: bool = True,
+    ) -> CalibrationReport:
+        """Learn from labelled questions when to answer, and how sure an answer is.
+
+        Args:
+            labelled: Questions as users ask them, each with the id of the entry that answers it, or
+                None where none does. They should be no phrasings of the FAQ. None takes the
+                feedback that was kept.
+            target_precision: The share of answers that shall be right.
+            out_of_scope_share: The share of questions that no entry answers, where the FAQ is used,
+                from 0 to 1. None is that of the labelled ones.
+            folds: Of the cross-validation.
+            seed: Of the folds.
+            save: Whether to keep the result with the collection and go by it from now on.
+
+        Raises:
+            InputError: There are too few questions, or all are in scope and answered, or none is;
+                an entry is unknown; or no threshold reaches the target.
+        """
+        from sbert_retriever.faq.learning import learned
+
+        questions = self._notebook.feedback() if labelled is None else labelled
+        report = learned(
+            self._conversation,
+            questions,
+            target=target_precision,
+            share=out_of_scope_share,
+            folds=folds,
+            seed=seed,
+        )
+        if save:
+            self._conversation.keep(report.calibration)
+        return report
+
+    async def acalibrate(
+        self,
+        labelled: Iterable[Labelled | tuple[str, str | None]] | None = None,
+        *,
+        target_precision: float = 0.95,
+        out_of_scope_share: float | None = None,
+        folds: int = 5,
+        seed: int = 0,
+        save: bool = True,
+    ) -> CalibrationReport:
+        """`calibrate` for an event loop."""
+        return await asyncio.to_thread(
+            self.calibrate,
+            labelled,
+            target_precision=target_precision,
+            out_of_scope_share=out_of_scope_share,
+            folds=folds,
+            seed=seed,
+            save=save,
+        )
+
+    def feedback(self, question: str, entry: str | FaqEntry, good: bool) -> Feedback:
+        """Keep what a user said of an answer, as data for `calibrate` and for training.
+
+        Args:
+            question: As it was asked; it is written to `log_path` as it is.
+            entry: The entry that was handed out, or its id.
+            good: Whether it was the right one.
+
+        Raises:
+            InputError: There is no place to keep it: open the FAQ with log=FILE.
+            InputTypeError: One of them has the wrong type.
+        """
+        expect(question, str, "question")
+        expect(good, bool, "good")
+        entry_id = entry.id if isinstance(entry, FaqEntry) else entry
+        expect(entry_id, str, "entry")
+        return self._notebook.keep_feedback(question, entry_id, good=good)
+
+    async def afeedback(self, question: str, entry: str | FaqEntry, good: bool) -> Feedback:
+        """`feedback` for an event loop."""
+        return await asyncio.to_thread(self.feedback, question, entry, good)
+
+    def feedback_kept(self) -> list[Feedback]:
+        """What users said, oldest first."""
+        return self._notebook.feedback()
+
+    def gaps(
+        self,
+        questions: Iterable[str] | None = None,
+        *,
+        threshold: float | None = None,
+        min_size: int = 2,
+    ) -> list[Gap]:
+        """What people ask in vain, the most asked first: which entries to write next.
+
+        Args:
+            questions: Unanswered questions; None takes those that were logged.
+            threshold: The least cosine to the question in the middle of a gap; None is 0.6.
+            min_size: The least number of questions of a gap.
+
+        Raises:
+            InputError: The threshold is no cosine, or min_size is below 1.
+        """
+        from sbert_retriever.faq.gaps import found_gaps
+
+        asked = self._notebook.unanswered() if questions is None else list(questions)
+        return found_gaps(
+            self._conversation,
+            self._retriever.encoder,
+            asked,
+            threshold=threshold,
+            min_size=min_size,
+        )
+
+    async def agaps(
+        self,
+        questions: Iterable[str] | None = None,
+        *,
+        threshold: float | None = None,
+        min_size: int = 2,
+    ) -> list[Gap]:
+        """`gaps` for an event loop."""
+        return await asyncio.to_thread(self.gaps, questions, threshold=threshold, min_size=min_size)
+
+    @property
+    def log_path(self) -> Path | None:
+        """The file of feedback and unanswered questions; None where there is no place for one."""
+        return self._notebook.path
+
+    def clear_log(self) -> None:
+        """Delete the feedback and the unanswered questions that were kept."""
+        self._notebook.clear()
+
+    # Life -------------------------------------------------------------------------------
+
+    @property
+    def retriever(self) -> Retriever:
+        """The retriever over the phrasings, for what the FAQ has no method for."""
+        return self._retriever
+
+    def close(self) -> None:
+        """Flush and let go of the location; a client that was handed in stays open."""
+        self._retriever.close()
+
+    async def aclose(self) -> None:
+        """`close` for an event loop."""
+        await self._retriever.aclose()

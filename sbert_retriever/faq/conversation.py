@@ -1,0 +1,160 @@
+"""Questions of a conversation, one at a time, to `FaqAnswer`s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from sbert_retriever.errors import InputTypeError
+from sbert_retriever.faq.asking import Found, Lookup
+from sbert_retriever.faq.calibration import Calibration
+from sbert_retriever.faq.deciding import Judge
+from sbert_retriever.faq.entries import FaqAnswer, FaqCandidate, FaqEntry, Outcome
+from sbert_retriever.faq.keeping import Shelf
+from sbert_retriever.faq.matching import Match, Matched, matched
+from sbert_retriever.faq.passages import ANSWER, KIND
+from sbert_retriever.index.filters import FilterSpec
+from sbert_retriever.search.request import Query, query_text
+
+FOLLOW_UP_WORDS = 6
+"""A question of more words is taken by itself."""
+_RANK = {"answer": 2, "choose": 1, "abstain": 0}
+
+
+@dataclass
+class Conversation:
+    """Answers questions.
+
+    Args:
+        lookup: Finds what a question matches.
+        shelf: The entries.
+        judge: Decides what to do with it.
+        save: Keeps a calibration with the collection.
+        on_unanswered: Told of each question that gets no answer.
+    """
+
+    lookup: Lookup
+    shelf: Shelf
+    judge: Judge
+    save: Callable[[Calibration], None]
+    on_unanswered: Callable[[str], None] | None = None
+
+    def ask(
+        self,
+        question: str,
+        previous: str | None,
+        budget_ms: float | None,
+        *,
+        k: int,
+        filter: FilterSpec | None,
+    ) -> FaqAnswer:
+        """As `Faq.ask`."""
+        started = perf_counter()
+        query_text(question, "question")
+        if previous is not None and not isinstance(previous, str):
+            raise InputTypeError(f"previous is {type(previous).__name__}, expected str or None")
+        Query(k=k, filter=filter, budget_ms=budget_ms)  # checked before anything is looked up
+        answer = self._exact(question, k, filter)
+        if answer is None:
+            spent = (perf_counter() - started) * 1e3
+            left = None if budget_ms is None else max(budget_ms - spent, 0.0)
+            answer = self._nearest(question, previous, left, k, filter)
+            answer = replace(answer, timings_ms={"exact": spent, **answer.timings_ms})
+        if answer.outcome != "answer" and self.on_unanswered is not None:
+            self.on_unanswered(question)
+        total = (perf_counter() - started) * 1e3
+        return replace(answer, timings_ms={**answer.timings_ms, "total": total})
+
+    def warm_up(self) -> None:
+        """Read the models' weights."""
+        self.lookup.nearest(["warm up"], condition=None)
+        if self.lookup.reranker is not None:
+            self.lookup.reranker.warm_up_once()
+
+    def keep(self, calibration: Calibration) -> None:
+        """Keep a calibration with the collection, and go by it from now on."""
+        self.save(calibration)
+        self.judge.calibration = calibration
+
+    # Inside -----------------------------------------------------------------------------
+
+    def _exact(self, question: str, k: int, condition: FilterSpec | None) -> FaqAnswer | None:
+        started = perf_counter()
+        hits = self.lookup.exact(question, condition)
+        if not hits:
+            return None
+        found = matched(hits)
+        spent = (perf_counter() - started) * 1e3
+        # A question that two entries claim is for the user to decide.
+        sure = len(found.matches) == 1
+        certain = 1.0 if sure and self.judge.calibration is not None else None
+        return self._answer(
+            question,
+            Found(matched=found, timings_ms={"exact": spent}),
+            k,
+            outcome=("answer" if sure else "choose", certain),
+            exact=True,
+        )
+
+    def _nearest(
+        self,
+        question: str,
+        previous: str | None,
+        budget_ms: float | None,
+        k: int,
+        condition: FilterSpec | None,
+    ) -> FaqAnswer:
+        asked = [question]
+        if previous and len(question.split()) <= FOLLOW_UP_WORDS:
+            asked.append(f"{previous} {question}")
+        found = self.lookup.nearest(asked, condition=condition, budget_ms=budget_ms)
+        answers = [self._answer(q, each, k) for q, each in zip(asked, found, strict=True)]
+        # By itself where that is as good: who changes the subject means the new one.
+        return max(answers, key=lambda answer: _RANK[answer.outcome])
+
+    def _answer(
+        self,
+        question: str,
+        found: Found,
+        k: int,
+        *,
+        outcome: tuple[Outcome, float | None] | None = None,
+        exact: bool = False,
+    ) -> FaqAnswer:
+        decided, confidence = outcome or self.judge.decided(found.matched)
+        candidates = self._candidates(found.matched, k)
+        best = candidates[0] if candidates else None
+        if best is None or best.entry.id != found.matched.matches[0].entry:
+            # Deleted meanwhile: what was decided was decided of that one.
+            decided, confidence = ("choose" if candidates else "abstain"), None
+        given = best if decided == "answer" else None
+        return FaqAnswer(
+            question=question,
+            outcome=decided,
+            answer=None if given is None else given.entry.answer,
+            confidence=confidence,
+            entry=None if given is None else given.entry,
+            phrasing=None if given is None else given.phrasing,
+            candidates=candidates,
+            exact=exact,
+            timings_ms=found.timings_ms,
+            fallback=found.fallback,
+        )
+
+    def _candidates(self, found: Matched, k: int) -> tuple[FaqCandidate, ...]:
+        first = found.matches[:k]
+        entries = self.shelf.get([match.entry for match in first])
+        # An entry that was deleted meanwhile is in none of them.
+        return tuple(_candidate(m, entries[m.entry]) for m in first if m.entry in entries)
+
+
+def _candidate(match: Match, entry: FaqEntry) -> FaqCandidate:
+    hit = match.hit
+    return FaqCandidate(
+        entry=entry,
+        phrasing=entry.title if hit.metadata.get(KIND) == ANSWER else hit.text,
+        score=hit.score,
+        score_kind=hit.score_kind,
+        first_score=hit.first_score,
+    )

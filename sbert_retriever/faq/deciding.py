@@ -1,0 +1,51 @@
+"""What to do with what a question matched."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from sbert_retriever.errors import FallbackWarning
+from sbert_retriever.faq.calibration import Calibration, Setup, Thresholds
+from sbert_retriever.faq.entries import Outcome
+from sbert_retriever.faq.matching import Matched
+
+
+@dataclass
+class Judge:
+    """Decides by what was calibrated, else by thresholds.
+
+    Args:
+        thresholds: Of the caller, or the model's; None where the model was not measured.
+        calibration: Comes before them.
+        setup: What scores depend on.
+    """
+
+    thresholds: Thresholds | None
+    calibration: Calibration | None
+    setup: Setup
+    _told: bool = False
+
+    def decided(self, found: Matched) -> tuple[Outcome, float | None]:
+        """What to do, and the calibrated chance that the first entry is right."""
+        if not found.matches:
+            return "abstain", None
+        features = found.features
+        # Without the cross-encoder's word (no time, or it failed) what goes by it does not hold.
+        if self.calibration is not None and set(self.calibration.right.features) <= set(features):
+            return self.calibration.decided(features)
+        if self.thresholds is None:
+            self._tell()
+            return "choose", None
+        return self.thresholds.outcome(score=features["score"], margin=features["margin"]), None
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            warnings.warn(
+                f"no thresholds are known for an FAQ with {self.setup}, "
+                "so questions get a list to choose from and never an answer: calibrate the FAQ, "
+                "or open it with thresholds=Thresholds(...)",
+                FallbackWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,152 @@
+"""Entries written to a collection, read back, and deleted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sbert_retriever.errors import InputError, InputTypeError, StoreRequestError
+from sbert_retriever.faq.entries import FaqEntry
+from sbert_retriever.faq.passages import HEAD, KIND, entry_of, head_id, passages_of
+from sbert_retriever.retriever import Retriever
+from sbert_retriever.types import IndexReport, Passage
+
+_PAGE = 256
+# Entries whose passages are written together.
+_AT_ONCE = 256
+
+
+class Shelf:
+    """The entries of one collection.
+
+    Args:
+        retriever: Over the collection.
+        answers: Whether the answers are passages too.
+    """
+
+    def __init__(self, retriever: Retriever, *, answers: bool) -> None:
+        self._retriever = retriever
+        self._answers = answers
+        self._guard = threading.RLock()
+
+    def get(self, ids: Sequence[str]) -> dict[str, FaqEntry]:
+        """Entries by id; missing ones are left out."""
+        found = self._retriever.get(map(head_id, ids))
+        return {passage.metadata["entry"]: entry_of(passage) for passage in found}
+
+    def all(self) -> Iterator[FaqEntry]:
+        """Every entry, in no order of meaning."""
+        offset: str | int | None = None
+        while True:
+            page, offset = self._retriever.scroll(filter={KIND: HEAD}, limit=_PAGE, offset=offset)
+            yield from map(entry_of, page)
+            if offset is None:
+                return
+
+    def count(self) -> int:
+        """How many entries there are."""
+        return self._retriever.count({KIND: HEAD})
+
+    def add(self, entries: Iterable[FaqEntry], *, replacing: bool) -> IndexReport:
+        """Write entries; what it reports are passages.
+
+        Raises:
+            InputError: An id comes twice, or is there and may not be replaced.
+            InputTypeError: One is no `FaqEntry`.
+            StoreRequestError: One is too large for the engine.
+        """
+        given = checked(entries)
+        total = IndexReport()
+        with self._guard:
+            for start in range(0, len(given), _AT_ONCE):
+                part = given[start : start + _AT_ONCE]
+                known = self.get([entry.id for entry in part])
+                if known and not replacing:
+                    raise InputError(
+                        f"entry {next(iter(known))[:80]!r} is there already: edit it, or add with "
+                        "replace=True"
+                    )
+                total = _joined(total, self._write(part, known))
+        return total
+
+    def edit(
+        self,
+        entry_id: str,
+        *,
+        answer: str | None,
+        phrasings: Iterable[str] | None,
+        tags: Iterable[str] | None,
+        language: str | None,
+        links: Iterable[str] | None,
+    ) -> FaqEntry:
+        """Change what is not None of an entry.
+
+        Raises:
+            InputError: There is no such entry.
+        """
+        given: dict[str, Any] = {
+            "answer": answer,
+            "phrasings": phrasings,
+            "tags": tags,
+            "links": links,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        if language is not None:
+            changes["language"] = language or None
+        with self._guard:
+            old = self.get([entry_id]).get(entry_id)
+            if old is None:
+                raise InputError(f"there is no entry {entry_id[:80]!r}: add it")
+            new = replace(old, **changes)
+            self._write([new], {entry_id: old})
+        return new
+
+    def delete(self, ids: Iterable[str]) -> int:
+        """Delete entries; how many of them were there."""
+        with self._guard:
+            return sum(self._retriever.delete(source=entry) > 0 for entry in dict.fromkeys(ids))
+
+    def _write(self, entries: Sequence[FaqEntry], known: dict[str, FaqEntry]) -> IndexReport:
+        new = [passage for entry in entries for passage in self._passages(entry)]
+        kept = {passage.id for passage in new}
+        # Phrasings that are gone go first: none may lead to an answer that is not theirs any more.
+        gone = [p.id for old in known.values() for p in self._passages(old) if p.id not in kept]
+        if gone:
+            self._retriever.delete(gone)
+        report = self._retriever.index(new, on_truncate="ignore" if self._answers else None)
+        if report.failures:
+            raise StoreRequestError(
+                f"passage {report.failures[0].id[:80]!r} cannot be kept: "
+                f"{report.failures[0].reason}"
+            )
+        return IndexReport(**{**vars(report), "deleted": len(gone)})
+
+    def _passages(self, entry: FaqEntry) -> list[Passage]:
+        return list(passages_of(entry, answers=self._answers))
+
+
+def checked(entries: Iterable[FaqEntry]) -> list[FaqEntry]:
+    """Entries as a list, each id once.
+
+    Raises:
+        InputError: An id comes twice.
+        InputTypeError: One is no `FaqEntry`.
+    """
+    if isinstance(entries, str | bytes) or not isinstance(entries, Iterable):
+        raise InputTypeError(f"entries is {type(entries).__name__}, expected FaqEntry or several")
+    given: dict[str, FaqEntry] = {}
+    for entry in entries:
+        if not isinstance(entry, FaqEntry):
+            raise InputTypeError(f"an entry is {type(entry).__name__}, expected FaqEntry")
+        if entry.id in given:
+            raise InputError(f"two entries have the id {entry.id[:80]!r}: give each its own")
+        given[entry.id] = entry
+    return list(given.values())
+
+
+def _joined(one: IndexReport, other: IndexReport) -> IndexReport:
+    numbers = ("added", "updated", "unchanged", "deleted", "encoded", "truncated", "seconds")
+    sums = {name: getattr(one, name) + getattr(other, name) for name in numbers}
+    return IndexReport(**sums, longest=max(one.longest, other.longest))

@@ -1,0 +1,281 @@
+"""`Faq.calibrate`: labelled questions to a calibration, and a report of what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.faq.asking import Found
+from sbert_retriever.faq.calibration import Calibration
+from sbert_retriever.faq.conversation import Conversation
+from sbert_retriever.faq.entries import Feedback, Labelled
+from sbert_retriever.faq.fitting import (
+    Floats,
+    Truths,
+    auroc,
+    calibration_error,
+    fitted,
+    out_of_fold,
+    threshold_for,
+)
+from sbert_retriever.faq.passages import exact_key
+from sbert_retriever.faq.report import CalibrationReport, CurvePoint
+from sbert_retriever.types.checks import in_range, whole
+
+LISTED = 3
+"""A list holds so many candidates."""
+_CHOOSE_AT = 0.5
+_BATCH = 256
+_LEAST, _LEAST_OF_EACH = 30, 5
+_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
+_CURVE_POINTS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A question, and what is known of its answer."""
+
+    question: str
+    right: str | None
+    wrong: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What is learned from.
+
+    Args:
+        features: Their names.
+        values: (n, features).
+        right: (n,): whether the first entry is the one.
+        listed: (n,): whether one of the first is.
+        in_scope: (n,): whether there is one.
+        exact: How many others are phrasings of the FAQ.
+        unclear: How many others there were of which nothing is known.
+    """
+
+    features: tuple[str, ...]
+    values: Floats
+    right: Truths
+    listed: Truths
+    in_scope: Truths
+    exact: int
+    unclear: int
+
+
+def learned(
+    conversation: Conversation,
+    labelled: Iterable[Labelled | Feedback | tuple[str, str | None]],
+    *,
+    target: float,
+    share: float | None,
+    folds: int,
+    seed: int,
+) -> CalibrationReport:
+    """Learn when to answer; the arguments are those of `Faq.calibrate`.
+
+    Raises:
+        InputError: As for `Faq.calibrate`.
+    """
+    in_range("target_precision", target, least=0, most=1, whole=False, of="calibrate")
+    if share is not None:
+        in_range("out_of_scope_share", share, least=0, most=0.99, whole=False, of="calibrate")
+    whole("folds", folds, least=2)
+    sample = sampled(conversation, [_case(item) for item in labelled])
+    _check_enough(sample)
+    weights = _weights(sample, share)
+    options = {"features": sample.features, "weights": weights}
+    chances = out_of_fold(
+        sample.values,
+        sample.right,
+        features=sample.features,
+        weights=weights,
+        folds=folds,
+        seed=seed,
+    )
+    threshold = threshold_for(chances, sample.right, target=target, weights=weights)
+    if threshold is None:
+        raise InputError(_out_of_reach(chances, sample, weights, target))
+    answered = chances >= threshold
+    calibration = Calibration(
+        right=fitted(sample.values, sample.right, **options),
+        listed=fitted(sample.values, sample.listed, **options),
+        answer_at=threshold,
+        choose_at=_CHOOSE_AT,
+        setup=conversation.judge.setup,
+        target_precision=target,
+        questions=len(sample.right),
+        out_of_scope_share=_share(~sample.in_scope, weights),
+        precision=_share(sample.right[answered], weights[answered]),
+        coverage=float(answered[sample.in_scope].mean()),
+    )
+    return _reported(sample, chances, weights, calibration)
+
+
+def sampled(conversation: Conversation, cases: Sequence[_Case]) -> Sample:
+    """Look every question up.
+
+    Raises:
+        InputError: An entry is unknown.
+    """
+    entries = list(conversation.shelf.all())
+    _check_known(cases, {entry.id for entry in entries})
+    own = {exact_key(phrasing) for entry in entries for phrasing in entry.phrasings}
+    asked = [case for case in cases if exact_key(case.question) not in own]
+    pairs = [
+        (case, found)
+        for start in range(0, len(asked), _BATCH)
+        for case, found in _looked_up(conversation, asked[start : start + _BATCH])
+    ]
+    known = [(case, found) for case, found in pairs if _is_clear(case, found)]
+    names: tuple[str, ...] = tuple(known[0][1].matched.features) if known else ()
+    rows = [[found.matched.features[name] for name in names] for _, found in known]
+    return Sample(
+        features=names,
+        values=np.array(rows, dtype=np.float64).reshape(len(known), len(names)),
+        right=np.array([_first(found) == case.right for case, found in known], dtype=bool),
+        listed=np.array([_among(case, found) for case, found in known], dtype=bool),
+        in_scope=np.array([case.right is not None for case, _ in known], dtype=bool),
+        exact=len(cases) - len(asked),
+        unclear=len(asked) - len(known),
+    )
+
+
+def _looked_up(conversation: Conversation, cases: Sequence[_Case]) -> Iterable[tuple[_Case, Found]]:
+    found = conversation.lookup.nearest([case.question for case in cases], condition=None)
+    return zip(cases, found, strict=True)
+
+
+def _case(item: object) -> _Case:
+    if isinstance(item, Labelled):
+        return _Case(question=item.question, right=item.entry)
+    if isinstance(item, Feedback):
+        if item.good:
+            return _Case(question=item.question, right=item.entry)
+        return _Case(question=item.question, right=None, wrong=item.entry)
+    if isinstance(item, tuple) and len(item) == 2:
+        return _case(Labelled(question=item[0], entry=item[1]))
+    raise InputTypeError(
+        f"a labelled question is {item!r:.80}, expected (question, entry id or None)"
+    )
+
+
+def _check_known(cases: Sequence[_Case], known: set[str]) -> None:
+    # Feedback stays when its entry is deleted; then nothing is known of the question.
+    missing = sorted({case.right for case in cases if case.right is not None} - known)
+    if missing:
+        raise InputError(
+            f"{len(missing)} labelled questions name entries that are not there, such as "
+            f"{missing[0][:80]!r}: correct the ids, or add the entries"
+        )
+
+
+def _is_clear(case: _Case, found: Found) -> bool:
+    """Whether it is known of the first entry if it is right.
+
+    That one entry is wrong says nothing of another, and where nothing matched, nothing is decided.
+    """
+    if not found.matched.matches or ("logit" not in found.matched.features and found.fallback):
+        return False
+    return case.wrong is None or _first(found) == case.wrong
+
+
+def _first(found: Found) -> str:
+    return found.matched.matches[0].entry
+
+
+def _among(case: _Case, found: Found) -> bool:
+    return any(match.entry == case.right for match in found.matched.matches[:LISTED])
+
+
+def _check_enough(sample: Sample) -> None:
+    right, n = int(sample.right.sum()), len(sample.right)
+    if n < _LEAST or min(right, n - right) < _LEAST_OF_EACH:
+        raise InputError(
+            f"{n} questions can be learned from, of which the first entry answers {right}: give "
+            f"{_LEAST} at least, {_LEAST_OF_EACH} of which it answers and {_LEAST_OF_EACH} of "
+            "which it does not (questions that no entry answers among them)"
+        )
+
+
+def _weights(sample: Sample, share: float | None) -> Floats:
+    """How much each question counts, mean 1."""
+    n, outside = len(sample.right), int((~sample.in_scope).sum())
+    if share is None:
+        return np.ones(n)
+    if not outside or outside == n:
+        raise InputError(
+            "out_of_scope_share says how much questions that no entry answers count, and the "
+            f"labelled ones have {outside} of {n}: give both kinds"
+        )
+    return np.where(sample.in_scope, (1 - share) * n / (n - outside), share * n / outside)
+
+
+def _share(part: Truths, weights: Floats) -> float:
+    return float(np.average(part, weights=weights)) if len(part) else 0.0
+
+
+def _out_of_reach(chances: Floats, sample: Sample, weights: Floats, target: float) -> str:
+    curve = _curve(chances, sample, weights)
+    best = max(curve, key=lambda point: point.precision)
+    return (
+        f"no confidence gives a precision of {target:g} on these questions, with a standard error "
+        f"to spare: the best is {best.precision:.3f} at a coverage of {best.coverage:.3f}. Give "
+        "more questions, a lower target_precision, or the entries more phrasings"
+    )
+
+
+def _reported(
+    sample: Sample, chances: Floats, weights: Floats, calibration: Calibration
+) -> CalibrationReport:
+    columns = dict(zip(sample.features, sample.values.T, strict=True))
+    measured = {
+        name: auroc(values, sample.in_scope)
+        for name, values in {**columns, "confidence": chances}.items()
+    }
+    return CalibrationReport(
+        calibration=calibration,
+        questions=len(sample.right),
+        in_scope=int(sample.in_scope.sum()),
+        exact=sample.exact,
+        unclear=sample.unclear,
+        accuracy=_share(sample.right[sample.in_scope], weights[sample.in_scope]),
+        curve=_curve(chances, sample, weights),
+        by_share=_by_share(chances >= calibration.answer_at, sample),
+        auroc={name: value for name, value in measured.items() if value is not None},
+        calibration_error=calibration_error(chances, sample.right, weights),
+    )
+
+
+def _curve(chances: Floats, sample: Sample, weights: Floats) -> tuple[CurvePoint, ...]:
+    """Precision and coverage from each of some confidences on, the highest first."""
+    levels = np.unique(np.quantile(chances, np.linspace(0, 1, _CURVE_POINTS), method="nearest"))
+    inside = sample.in_scope
+    points = []
+    for level in levels[::-1]:
+        answered = chances >= level
+        points.append(
+            CurvePoint(
+                confidence=float(level),
+                precision=_share(sample.right[answered], weights[answered]),
+                coverage=float(answered[inside].mean()) if inside.any() else 0.0,
+            )
+        )
+    return tuple(points)
+
+
+def _by_share(answered: Truths, sample: Sample) -> dict[float, float]:
+    """The precision, were another share of the questions out of scope."""
+    inside, outside = sample.in_scope, ~sample.in_scope
+    if not inside.any() or not outside.any():
+        return {}
+    right = float((answered & sample.right)[inside].mean())
+    given, false = float(answered[inside].mean()), float(answered[outside].mean())
+    shares = {}
+    for share in _SHARES:
+        answers = (1 - share) * given + share * false
+        shares[share] = (1 - share) * right / answers if answers else 0.0
+    return shares

@@ -1,0 +1,127 @@
+"""Hits to entries: which entry a question is about, and what tells whether it is.
+
+Pure functions on hits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sbert_retriever.faq.passages import entry_id_of
+from sbert_retriever.types import Hit
+
+NEIGHBOURS = 10
+"""How many of the nearest phrasings vote."""
+_POOLED = 3
+_TEMPERATURE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """An entry that a question may be about.
+
+    Args:
+        entry: Its id.
+        hit: Its best passage, with the score of the last stage.
+        pooled: What entries are put in order by.
+    """
+
+    entry: str
+    hit: Hit
+    pooled: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matched:
+    """What a question matched.
+
+    Args:
+        matches: The entries, the best first.
+        features: What a calibration goes by: "score" of the best entry, "margin" to the next,
+            "share" of the nearest phrasings that are the best entry's; "logit" and "logit_margin"
+            where a cross-encoder looked.
+        hits: The phrasings that were found, best first.
+    """
+
+    matches: tuple[Match, ...]
+    features: Mapping[str, float]
+    hits: tuple[Hit, ...]
+
+
+def matched(hits: Sequence[Hit]) -> Matched:
+    """The entries of hits, best first.
+
+    An entry is as good as its best phrasing, and a little better where others of its phrasings are
+    near, too: the soft maximum of its three best scores.
+
+    Args:
+        hits: Of phrasings, best first.
+    """
+    groups: dict[str, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(entry_id_of(hit), []).append(hit)
+    found = [
+        Match(entry=entry, hit=own[0], pooled=soft_maximum([h.score for h in own[:_POOLED]]))
+        for entry, own in groups.items()
+    ]
+    found.sort(key=lambda match: -match.pooled)
+    features = _features(found, hits)
+    return Matched(matches=tuple(found), features=features, hits=tuple(hits))
+
+
+def soft_maximum(scores: Sequence[float], temperature: float = _TEMPERATURE) -> float:
+    """The largest, and a little more where others are near: log-sum-exp.
+
+    Examples:
+        >>> soft_maximum([0.8])
+        0.8
+        >>> round(soft_maximum([0.8, 0.8]), 4), round(soft_maximum([0.8, 0.4]), 4)
+        (0.8347, 0.8)
+    """
+    most = max(scores)
+    return most + temperature * math.log(sum(math.exp((s - most) / temperature) for s in scores))
+
+
+def _features(found: Sequence[Match], hits: Sequence[Hit]) -> dict[str, float]:
+    if not found:
+        return {"score": 0.0, "margin": 0.0, "share": 0.0}
+    return _of_entry(found[0], found, hits)
+
+
+def _of_entry(match: Match, found: Sequence[Match], hits: Sequence[Hit]) -> dict[str, float]:
+    """What tells whether an entry is the one."""
+    others = [other.pooled for other in found if other.entry != match.entry]
+    # An entry that was not found is below the last phrasing that was.
+    bound = hits[-1].score if len(hits) > 1 else 0.0
+    near = [entry_id_of(hit) for hit in hits[:NEIGHBOURS]]
+    return {
+        "score": match.hit.score,
+        "margin": match.pooled - max(others, default=bound),
+        "share": near.count(match.entry) / len(near),
+    }
+
+
+def reordered(found: Matched, rescored: Sequence[Hit]) -> Matched:
+    """The entries in a cross-encoder's order; those that it did not look at follow.
+
+    Args:
+        found: Before it.
+        rescored: The best passages of some entries, as it put them in order.
+    """
+    known = {match.hit.id: match for match in found.matches}
+    judged = [hit for hit in rescored if hit.reranked]
+    if not judged:
+        return found
+    first = [replace(known[hit.id], hit=hit) for hit in judged]
+    seen = {match.entry for match in first}
+    rest = [match for match in found.matches if match.entry not in seen]
+    logits = [hit.score for hit in judged]
+    own = _of_entry(known[judged[0].id], found.matches, found.hits)
+    margin = logits[0] - max(logits[1:], default=logits[0])
+    return replace(
+        found,
+        matches=(*first, *rest),
+        features={**own, "logit": logits[0], "logit_margin": margin},
+    )

@@ -1,0 +1,66 @@
+"""Files to FAQ entries: csv, jsonl, yaml, markdown, and a saved web page's FAQPage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from sbert_retriever.errors import ReadError
+from sbert_retriever.faq.entries import FaqEntry
+from sbert_retriever.faq.reading.markdown import markdown_drafts
+from sbert_retriever.faq.reading.page import page_drafts
+from sbert_retriever.faq.reading.records import Draft, entries_of
+from sbert_retriever.faq.reading.tables import csv_drafts, json_drafts
+from sbert_retriever.faq.reading.yaml import yaml_drafts
+from sbert_retriever.ingest.decoding import decode
+from sbert_retriever.ingest.readers import reading, source_of
+from sbert_retriever.types import IndexReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportReport:
+    """What `Faq.load` did.
+
+    Args:
+        entries: How many were read and written.
+        deleted: How many were deleted, being in no file.
+        passages: What that came to, in passages: one a phrasing.
+    """
+
+    entries: int
+    deleted: int
+    passages: IndexReport
+
+    def __str__(self) -> str:
+        gone = f", {self.deleted} deleted" if self.deleted else ""
+        return f"{self.entries} entries{gone}; passages: {self.passages}"
+
+
+_READERS: dict[str, Callable[[str, str], Iterator[Draft]]] = {
+    ".csv": csv_drafts,
+    ".jsonl": json_drafts,
+    ".yaml": yaml_drafts,
+    ".yml": yaml_drafts,
+    ".md": markdown_drafts,
+    ".html": page_drafts,
+    ".htm": page_drafts,
+}
+
+
+def read_entries(path: str | PathLike[str]) -> list[FaqEntry]:
+    """The entries of a file, by its suffix.
+
+    Raises:
+        ReadError: It cannot be read; with the line.
+    """
+    file = Path(path)
+    reader = _READERS.get(file.suffix.lower())
+    source = source_of(file)
+    if reader is None:
+        known = " ".join(sorted(_READERS))
+        raise ReadError(f"{source}: an FAQ is read from files with the suffixes {known}")
+    with reading(source):
+        text, _ = decode(file.read_bytes(), source)
+        return entries_of(reader(text, source), source)

@@ -1,0 +1,30 @@
+"""csv and jsonl: an entry, or one phrasing of it, a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sbert_retriever.errors import ReadError
+from sbert_retriever.faq.reading.records import COLUMNS, Draft, draft_of
+from sbert_retriever.ingest.record_fields import Fields
+from sbert_retriever.ingest.record_lines import BadLine, Parser, csv_records, json_records
+
+_FIELDS = Fields(text=tuple(n for name in COLUMNS for n in (name, name.title(), name.upper())))
+
+
+def csv_drafts(text: str, source: str) -> Iterator[Draft]:
+    """The rows of a csv file, whose first line names the columns."""
+    return _drafts(csv_records, text, source, split=True)
+
+
+def json_drafts(text: str, source: str) -> Iterator[Draft]:
+    """The lines of a jsonl file."""
+    return _drafts(json_records, text, source, split=False)
+
+
+def _drafts(parse: Parser, text: str, source: str, *, split: bool) -> Iterator[Draft]:
+    lines = text.splitlines(keepends=True) if split else text.split("\n")
+    for found in parse(lines, source, _FIELDS):
+        if isinstance(found, BadLine):
+            raise ReadError(f"{source}, line {found.line}: {found.reason}")
+        yield draft_of(*found, source, split=split)
