@@ -80,7 +80,7 @@ class MicroBatcher(Generic[Item, Result]):
     Args:
         function: Items to results, as many. Called by one thread at a time, that of a caller.
         most: The size of a batch; a batch has an item at least.
-        size: What an item counts for.
+        size: What an item counts for; None is 1 each.
         wait_s: Seconds that a batch waits for more callers right after one that several shared.
             Nobody waits for this where nobody else is there.
 
@@ -98,14 +98,15 @@ class MicroBatcher(Generic[Item, Result]):
         function: Callable[[list[Item]], Sequence[Result]],
         *,
         most: int = 64,
-        size: Callable[[Item], int] = lambda _: 1,
+        size: Callable[[Item], int] | None = None,
         wait_s: float = 0.002,
     ) -> None:
         if most < 1 or not 0 <= wait_s < 1:
             raise InputError(
                 f"most is {most} and wait_s {wait_s}, expected 1 or more and less than a second"
             )
-        self._function, self._most, self._size, self._wait_s = function, most, size, wait_s
+        self._function, self._most, self._wait_s = function, most, wait_s
+        self._size = size or _one
         self._guard = threading.Lock()
         self._arrival = threading.Condition(self._guard)
         self._waiting: deque[_Job[Item, Result]] = deque()
@@ -333,6 +334,10 @@ class MicroBatchedEncoder:
         named = "encode_queries" if role == "query" else "encode_passages"
         vectors = self._turn(getattr(self._encoder, named), texts)
         return vectors
+
+
+def _one(_: object) -> int:
+    return 1
 
 
 def _at_once(function: Callable[..., Any], *args: Any) -> Any:

@@ -26,7 +26,7 @@ def serve(
     service: Service,
     settings: ServeSettings | None = None,
     *,
-    on_listening: Callable[[str], None] = lambda _: None,
+    on_listening: Callable[[str], None] | None = None,
 ) -> None:
     """Answer requests until SIGINT or SIGTERM; those under way are answered first.
 
@@ -40,7 +40,8 @@ def serve(
     """
     settings = settings or ServeSettings()
     with _listener(settings) as listener, logging_to(texts=settings.log_texts), _switching():
-        on_listening(_address(settings, listener))
+        if on_listening is not None:
+            on_listening(_address(settings, listener))
         server = _Server(_config(create_app(service, settings), settings))
         asyncio.run(server.serve(sockets=[listener]))
 

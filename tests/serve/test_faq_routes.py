@@ -66,8 +66,15 @@ def test_feedback_is_kept_for_an_entry_that_is_there(served) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"answer": ""}, {"answer": "  "}, {"phrasings": []}, {"phrasings": "What?"}, {"id": ""}]
-    + [{"more": 1}, {"tags": "a"}],
+    [
+        {"answer": ""},
+        {"answer": "  "},
+        {"phrasings": []},
+        {"phrasings": "What?"},
+        {"id": ""},
+        {"more": 1},
+        {"tags": "a"},
+    ],
 )
 def test_an_entry_that_is_none_is_refused(served, changes) -> None:
     answer = served.post("/faq/entries", {**entry("wrong"), **changes})
