@@ -17,6 +17,7 @@ from sbert_retriever.cli import (
     mining,
     moving,
     searching,
+    serving,
     tradeoff,
     transfer,
 )
@@ -44,6 +45,8 @@ app.command("restore")(moving.restore)
 app.command("rebuild")(moving.rebuild)
 app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
+app.command("serve")(serving.serve)
+app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.add_typer(faq.app, name="faq")
 app.command("paper-efficiency")(efficiency.paper_efficiency)

@@ -28,6 +28,7 @@ from sbert_retriever import (
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
+from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -36,6 +37,7 @@ from sbert_retriever.mining import (
     pairs_at_least,
     write_picture,
 )
+from sbert_retriever.serve import create_app, open_service, serve
 from sbert_retriever.transfer import (
     copy_collection,
     drop_collection,
@@ -195,6 +197,14 @@ CALLS = {
     switch_collection: "(location, collection_name, to_collection_name, *, drop_old=False, "
     "api_key=None)",
     drop_collection: "(location, collection_name, *, api_key=None)",
+    MicroBatcher: "(function, *, most=64, size=None, wait_s=0.002)",
+    MicroBatcher.run: "(items)",
+    MicroBatchedEncoder: "(encoder, *, wait_s=0.002, turn=None)",
+    open_service: "(location, *, collection_name='default', faq_name='faq', model=None, "
+    "reranker=None, device='auto', dtype='auto', api_key=None, tenant=None, faq_rerank=False, "
+    "log_unanswered=False)",
+    create_app: "(service, settings=None)",
+    serve: "(service, settings=None, *, on_listening=None)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
     "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "

@@ -74,7 +74,13 @@ def test_the_wheel_holds_every_module_and_nothing_else(committed: Path, wheel: P
         names = {name for name in files.namelist() if not name.endswith("/")}
     information = f"sbert_retriever-{__version__}.dist-info/"
     held = {name for name in names if not name.startswith(information)}
-    assert held == sources(committed) | {f"{package}/py.typed" for package in PACKAGES}
+    page = {
+        f"sbert_retriever/serve/static/{path.name}"
+        for path in (committed / "sbert_retriever/serve/static").iterdir()
+    }
+    assert {path.rpartition("/")[2] for path in page} >= {"index.html", "main.js", "style.css"}
+    typed = {f"{package}/py.typed" for package in PACKAGES}
+    assert held == sources(committed) | typed | page
     assert f"{information}licenses/LICENSE" in names
 
 
