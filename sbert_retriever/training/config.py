@@ -213,8 +213,3 @@ class TrainConfig:
                     f"step {step.name!r}: {step.objective.name} trains a {step.objective.model}, "
                     f"and kind is {self.kind!r}"
                 )
-        if self.kind == "cross-encoder":
-            outputs = {getattr(step.objective, "outputs", ()) for step in self.steps}
-            if len(outputs) > 1:
-                # The classifier is made anew where a step has other labels.
-                return

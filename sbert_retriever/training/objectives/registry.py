@@ -71,4 +71,9 @@ def read_objective(given: str | Mapping[str, Any]) -> Objective:
     if unknown := [key for key in settings if key not in known]:
         expected = ", ".join(known) or "none"
         raise InputError(f"objective {name!r} has no setting {unknown[0]!r}, expected {expected}")
+    for field in fields(kind):
+        lists = isinstance(field.default, tuple)
+        if field.name in settings and isinstance(settings[field.name], list | tuple) != lists:
+            found, expected = settings[field.name], "a list" if lists else "one value"
+            raise InputError(f"{field.name} of {name} is {found!r}, expected {expected}")
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()})
