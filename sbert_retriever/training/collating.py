@@ -108,4 +108,6 @@ def targets(values: Sequence[Target]) -> Tensor | None:
     """Numbers of labels int64 (batch,), scores float32 (batch,), or rows float32 (batch, n)."""
     if values[0] is None:
         return None
+    if isinstance(values[0], np.ndarray):
+        return torch.from_numpy(np.stack(values))  # type: ignore[arg-type]  # all are alike
     return torch.tensor(values, dtype=torch.int64 if isinstance(values[0], int) else torch.float32)

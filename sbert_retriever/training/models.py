@@ -5,20 +5,26 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor, nn
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
-from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.checkpoint import (
+    Checkpoint,
+    has_routes,
+    read_checkpoint,
+    read_routes,
+)
 from sbert_retriever.encoder.head import load_dense
 from sbert_retriever.encoder.pooling import pool
 from sbert_retriever.encoder.resolve import locate
 from sbert_retriever.encoder.tokenizer import TextTokenizer, load_tokenizer
 from sbert_retriever.errors import InputError
 from sbert_retriever.training.config import TrainConfig
+from sbert_retriever.training.kinds import Weights
 from sbert_retriever.training.transformer import load_pair_transformer, load_transformer
 
 # The order in which sentence-transformers concatenates several poolings.
@@ -140,39 +146,68 @@ class PairModel(nn.Module):
 Model: TypeAlias = TextModel | TwoTowers | PairModel
 
 
-def load_model(config: TrainConfig, labels: tuple[str, ...] = ()) -> Model:
-    """The model that a run starts from.
+def load_model(
+    config: TrainConfig, *, labels: tuple[str, ...] = (), saved: Path | None = None
+) -> Model:
+    """The model that a run, or one of its later steps, starts from.
 
     Args:
         config: Of the run.
         labels: Of a cross-encoder.
+        saved: The folder of the step before; None is the configuration's own model.
 
     Raises:
         ModelError: It cannot be found, read or used.
         InputError: The configuration asks for what the model cannot do.
     """
-    found = locate(config.model)
-    read = read_checkpoint(found.folder, found.packaged)
+    found = locate(saved or config.model)
+    weights: Weights = config.weights if saved is None else "pretrained"
+    if config.kind == "two-encoders" and has_routes(found.folder):
+        routes = read_routes(found.folder)
+        towers = (_text_model(routes[role], config, weights) for role in ("query", "passage"))
+        return TwoTowers(*towers)
+    checkpoint = read_checkpoint(found.folder, found.packaged)
+    if config.kind == "cross-encoder":
+        return _pair_model(checkpoint, config, weights, labels)
+    model = _text_model(checkpoint, config, weights)
+    return TwoTowers(model, copy.deepcopy(model)) if config.kind == "two-encoders" else model
+
+
+def _text_model(read: Checkpoint, config: TrainConfig, weights: Weights) -> TextModel:
+    checkpoint = _as_wanted(read, config)
+    modes = sorted(checkpoint.pooling, key=_POOLING_ORDER.index)
+    checkpoint = replace(checkpoint, pooling=tuple(modes))
+    output_width(checkpoint)
+    body = load_transformer(checkpoint, weights=weights, dropout=config.dropout)
+    return TextModel(body, checkpoint, _tokenizer(checkpoint))
+
+
+def _pair_model(
+    read: Checkpoint, config: TrainConfig, weights: Weights, labels: tuple[str, ...]
+) -> PairModel:
+    checkpoint = _as_wanted(read, config)
+    body = load_pair_transformer(
+        checkpoint, labels=labels, weights=weights, dropout=config.dropout
+    )
+    tokenizer = _tokenizer(checkpoint)
+    body.config.pad_token_id = tokenizer.pad_id
+    return PairModel(body, checkpoint, tokenizer, labels)
+
+
+def _as_wanted(read: Checkpoint, config: TrainConfig) -> Checkpoint:
     wanted = Adjustments(
         max_length=config.max_length, pooling=config.pooling, normalize=config.normalize
     )
-    checkpoint = adjusted(read, wanted)
-    modes = sorted(checkpoint.pooling, key=_POOLING_ORDER.index)
-    checkpoint = replace(checkpoint, pooling=tuple(modes))
-    tokenizer = load_tokenizer(
+    return adjusted(read, wanted)
+
+
+def _tokenizer(checkpoint: Checkpoint) -> TextTokenizer:
+    return load_tokenizer(
         checkpoint.transformer,
         checkpoint.config,
         max_length=checkpoint.max_length,
         lowercase=checkpoint.lowercase,
     )
-    how = {"weights": config.weights, "dropout": config.dropout}
-    if config.kind == "cross-encoder":
-        body = load_pair_transformer(checkpoint, labels=labels, **how)  # type: ignore[arg-type]  # one dict
-        body.config.pad_token_id = tokenizer.pad_id
-        return PairModel(body, checkpoint, tokenizer, labels)
-    output_width(checkpoint)
-    model = TextModel(load_transformer(checkpoint, **how), checkpoint, tokenizer)  # type: ignore[arg-type]  # one dict
-    return TwoTowers(model, copy.deepcopy(model)) if config.kind == "two-encoders" else model
 
 
 def _freeze_pooler(transformer: Any) -> None:
@@ -195,10 +230,3 @@ def check_widths(widths: Sequence[int], model: Model) -> None:
             f"matryoshka has the width {too_large[0]}, expected less than {model.width}, the "
             "model's own"
         )
-
-
-def device_of(module: nn.Module) -> torch.device:
-    """Where a module's weights are."""
-    return next(module.parameters()).device
-
-

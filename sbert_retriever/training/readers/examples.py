@@ -9,11 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from sbert_retriever.errors import ReadError
 from sbert_retriever.training.data import ROLES, TrainData
 from sbert_retriever.training.readers.rows import Row, RowOptions, file_format, read_rows
 
-Target: TypeAlias = float | int | tuple[float, ...] | None
+Target: TypeAlias = float | int | tuple[float, ...] | npt.NDArray[np.float32] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class Example:
 
     Args:
         texts: One a column: a pair, a triplet, a query with its positive and its negatives.
-        target: A score from 0 to 1, the number of a label, margins; None where there is none.
+        target: A score from 0 to 1, the number of a label, margins, a
+            teacher's numbers; None where there is none.
     """
 
     texts: tuple[str, ...]
