@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from sbert_retriever.encoder.cross_encoder import CrossEncoder
     from sbert_retriever.rerank import Reranker
     from sbert_retriever.retriever import Retriever
+    from sbert_retriever.training.config import TrainConfig, TrainStep
+    from sbert_retriever.training.data import TrainData
+    from sbert_retriever.training.trainer import Trainer
     from sbert_retriever.types import Failure, Hit, IndexReport, Passage, Profile, SearchResult
 else:
     _HOMES = {
@@ -19,6 +22,10 @@ else:
         "CrossEncoder": "sbert_retriever.encoder.cross_encoder",
         "Reranker": "sbert_retriever.rerank",
         "Retriever": "sbert_retriever.retriever",
+        "Trainer": "sbert_retriever.training.trainer",
+        "TrainConfig": "sbert_retriever.training.config",
+        "TrainStep": "sbert_retriever.training.config",
+        "TrainData": "sbert_retriever.training.data",
         "Failure": "sbert_retriever.types",
         "Hit": "sbert_retriever.types",
         "IndexReport": "sbert_retriever.types",
@@ -51,6 +58,10 @@ __all__ = [
     "SearchResult",
     "IndexReport",
     "Failure",
+    "Trainer",
+    "TrainConfig",
+    "TrainStep",
+    "TrainData",
 ]
 
 

@@ -16,6 +16,7 @@ from sbert_retriever.cli import (
     moving,
     searching,
     tradeoff,
+    training,
     transfer,
 )
 
@@ -43,6 +44,7 @@ app.command("rebuild")(moving.rebuild)
 app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
+app.command("train")(training.train)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 
 

@@ -145,5 +145,3 @@ def _printer() -> Any:
     from transformers.trainer_callback import PrinterCallback
 
     return PrinterCallback
-
-

@@ -56,9 +56,7 @@ class TextModel(nn.Module):
         tokenizer: Its own.
     """
 
-    def __init__(
-        self, transformer: Any, checkpoint: Checkpoint, tokenizer: TextTokenizer
-    ) -> None:
+    def __init__(self, transformer: Any, checkpoint: Checkpoint, tokenizer: TextTokenizer) -> None:
         super().__init__()
         self.transformer = transformer
         self.denses = nn.ModuleList(
@@ -136,9 +134,7 @@ class PairModel(nn.Module):
     def forward(self, column: Tokenised) -> Tensor:
         """Logits (batch, labels) float32 of a column of pairs."""
         typed = {} if column.types is None else {"token_type_ids": column.types}
-        output = self.transformer(
-            input_ids=column.ids, attention_mask=column.mask.long(), **typed
-        )
+        output = self.transformer(input_ids=column.ids, attention_mask=column.mask.long(), **typed)
         logits: Tensor = output.logits
         return logits.float()
 
@@ -186,9 +182,7 @@ def _pair_model(
     read: Checkpoint, config: TrainConfig, weights: Weights, labels: tuple[str, ...]
 ) -> PairModel:
     checkpoint = _as_wanted(read, config)
-    body = load_pair_transformer(
-        checkpoint, labels=labels, weights=weights, dropout=config.dropout
-    )
+    body = load_pair_transformer(checkpoint, labels=labels, weights=weights, dropout=config.dropout)
     tokenizer = _tokenizer(checkpoint)
     body.config.pad_token_id = tokenizer.pad_id
     return PairModel(body, checkpoint, tokenizer, labels)

@@ -14,7 +14,7 @@ from sbert_retriever.training.views import Examples
 Order = npt.NDArray[np.int64]
 
 _POOL_BATCHES = 50
-"""Examples of so many batches are drawn together and sorted by length, so that order stays drawn."""
+"""Examples of so many batches are sorted by length together; the order of all stays drawn."""
 
 
 class Batches(Sampler[list[int]]):

@@ -88,6 +88,11 @@ class Trainer:
         folder = beside if data is None else Path(data).expanduser()
         self._examples = {step.name: _read(step, folder) for step in self.config.steps}
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many examples each step has, by its name."""
+        return {name: len(examples) for name, examples in self._examples.items()}
+
     def train(self, *, resume: bool = False, on_log: OnLog | None = None) -> TrainReport:
         """Train, and write the model.
 

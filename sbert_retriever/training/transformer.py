@@ -68,9 +68,7 @@ def _load(
     elif weight_files(checkpoint.transformer)[0].suffix == ".onnx":
         model, missing = _from_onnx(kind, checkpoint, config)
     else:
-        model, missing = read_pretrained(
-            kind, checkpoint.transformer, torch.float32, config=config
-        )
+        model, missing = read_pretrained(kind, checkpoint.transformer, torch.float32, config=config)
     _check_complete(missing, checkpoint, model, labels)
     if dropout is not None:
         _set_dropout(model, dropout)

@@ -24,6 +24,7 @@ ORDER: list[set[str]] = [
     {"lazy_encoder"},
     {"opening", "search"},
     {"retriever"},
+    {"training"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"tradeoff"},
     {"cli"},

@@ -54,6 +54,10 @@ def test_front_doors() -> None:
         "SearchResult",
         "IndexReport",
         "Failure",
+        "Trainer",
+        "TrainConfig",
+        "TrainStep",
+        "TrainData",
     ]
     assert langchain_sbert.__all__ == [
         "SBERTEmbeddings",

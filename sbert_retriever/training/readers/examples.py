@@ -107,9 +107,7 @@ def read_examples(
     return examples
 
 
-def _examples(
-    data: TrainData, folder: Path, labels: Labels, negatives: int
-) -> Iterator[Example]:
+def _examples(data: TrainData, folder: Path, labels: Labels, negatives: int) -> Iterator[Example]:
     if data.rows:
         names = {role: data.column(role, None) for role in ROLES[data.kind]}
         rows = (Row(f"row {n}", fields) for n, fields in enumerate(data.rows, 1))
