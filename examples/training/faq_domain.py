@@ -25,6 +25,8 @@ from sbert_retriever.training import InBatch
 
 
 class Faq(NamedTuple):
+    """A question, and other ways to ask it."""
+
     question: str
     rephrasings: list[str]
 

@@ -24,9 +24,9 @@ ORDER: list[set[str]] = [
     {"lazy_encoder"},
     {"opening", "search"},
     {"retriever"},
-    {"training"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"tradeoff"},
+    {"training"},
     {"cli"},
     {"__main__"},
 ]
