@@ -35,10 +35,15 @@ def arguments_of(config: TrainConfig, step: TrainStep, folder: Path) -> Training
         DeviceError: The device is absent.
     """
     device = choose_device(config.device)
+    if device.type == "cuda" and device.index:
+        raise InputError(
+            f"device={config.device!r}: training takes the first GPU it sees; choose another with "
+            f"CUDA_VISIBLE_DEVICES={device.index}, or all of them with torchrun"
+        )
     dtype = choose_dtype(config.precision, device)
     if dtype == torch.float16 and device.type == "cpu":
         raise InputError("precision='float16' trains on GPUs only: use 'bfloat16' or 'float32'")
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=step.epochs,
         max_steps=step.max_updates or -1,
@@ -63,6 +68,10 @@ def arguments_of(config: TrainConfig, step: TrainStep, folder: Path) -> Training
         report_to="none",
         disable_tqdm=True,
     )
+    # Several GPUs in one process would each see a part of a batch: torchrun gives each its own.
+    if arguments.n_gpu > 1:
+        arguments._n_gpu = 1
+    return arguments
 
 
 class Loop(_HuggingFaceTrainer):
@@ -133,6 +142,12 @@ class _Log(TrainerCallback):
 
     def __init__(self, on_log: OnLog) -> None:
         self._on_log = on_log
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The last update has an entry too."""
+        del args, more
+        if state.global_step >= state.max_steps:
+            control.should_log = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         """An entry: its update and its numbers."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -172,13 +173,22 @@ class Trainer:
 
     def _description(self) -> Mapping[str, Any]:
         """What makes two runs the same, as JSON keeps it."""
-        steps = [
-            {**asdict(s), "objective": {"name": s.objective.name, **asdict(s.objective)}}
-            for s in self.config.steps
-        ]
-        described = {**asdict(self.config), "steps": steps}
-        kept: Mapping[str, Any] = json.loads(json.dumps(described, default=str))
+        described = {**asdict(self.config), "steps": [_described(s) for s in self.config.steps]}
+        kept: Mapping[str, Any] = json.loads(json.dumps(described))
         return kept
+
+
+def _described(step: TrainStep) -> dict[str, Any]:
+    """A step as JSON keeps it; of rows, which may be many, a hash."""
+    data = [{**asdict(replace(d, rows=({},))), "rows": _hash(d.rows)} for d in step.data if d.rows]
+    data += [asdict(d) for d in step.data if d.files]
+    objective = {"name": step.objective.name, **asdict(step.objective)}
+    return {**asdict(replace(step, data=step.data[:1])), "objective": objective, "data": data}
+
+
+def _hash(rows: Sequence[Mapping[str, Any]]) -> str:
+    text = json.dumps([dict(row) for row in rows], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _read(step: TrainStep, folder: Path) -> list[Example]:

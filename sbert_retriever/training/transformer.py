@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -78,14 +78,18 @@ def _load(
 def _configuration(checkpoint: Checkpoint, labels: tuple[str, ...] | None) -> Any:
     from transformers import AutoConfig
 
-    known = {k: v for k, v in checkpoint.config.items() if k not in ("id2label", "label2id")}
-    known.pop("num_labels", None)
-    kind = known.pop("model_type", None)
-    if kind is None:
-        raise ModelFormatError(
-            f"{checkpoint.transformer / 'config.json'} has no model_type: give a whole model"
-        )
-    config = AutoConfig.for_model(kind, **known)
+    part = checkpoint.transformer
+    if (part / "config.json").is_file():
+        try:
+            config = AutoConfig.from_pretrained(
+                part, trust_remote_code=False, local_files_only=True
+            )
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ModelFormatError(f"transformers cannot load {part}: {reason}") from error
+    else:
+        known = {k: v for k, v in checkpoint.config.items() if k != "id2label"}
+        config = AutoConfig.for_model(known.pop("model_type"), **known)
     if labels is not None:
         config.id2label = dict(enumerate(labels))
         config.label2id = {name: number for number, name in enumerate(labels)}
@@ -134,9 +138,3 @@ def _set_dropout(model: nn.Module, share: float) -> None:
             module.p = share
         if isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = share  # type: ignore[assignment]  # a plain number there
-
-
-def plain_config(model: Any) -> Mapping[str, Any]:
-    """What a model's config.json will say."""
-    values: Mapping[str, Any] = model.config.to_dict()
-    return values

@@ -22,8 +22,13 @@ from sbert_retriever import (
     Reranker,
     Retriever,
     SearchResult,
+    TrainConfig,
+    TrainData,
+    Trainer,
+    TrainStep,
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
+from sbert_retriever.encoder.two_encoders import TwoEncoders
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -32,6 +37,7 @@ from sbert_retriever.mining import (
     pairs_at_least,
     write_picture,
 )
+from sbert_retriever.training import mine_hard_negatives, read_config, read_objective
 from sbert_retriever.transfer import (
     copy_collection,
     drop_collection,
@@ -170,6 +176,24 @@ CALLS = {
     switch_collection: "(location, collection_name, to_collection_name, *, drop_old=False, "
     "api_key=None)",
     drop_collection: "(location, collection_name, *, api_key=None)",
+    TwoEncoders.load: "(name, *, device='auto', dtype='auto', query_prompt=None, "
+    "passage_prompt=None, max_length=None, truncate_dim=None, pooling=None, normalize=None, "
+    "on_truncate='warn', batch_tokens=None)",
+    Trainer: "(config, output, *, data=None)",
+    Trainer.train: "(*, resume=False, on_log=None)",
+    TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "
+    "normalize=None, max_length=None, dropout=None, seed=0, device='auto', precision='float32', "
+    "save_every=500, keep_checkpoints=2, log_every=50)",
+    TrainStep: "(*, name='train', objective, data, epochs=1.0, max_updates=None, batch_size=16, "
+    "accumulate=1, learning_rate=2e-05, warmup=0.1, weight_decay=0.0, max_grad_norm=1.0, "
+    "smart_batching=False, chunk_size=None, negatives=1, view=None, crop=(0.1, 0.5), teacher=None, "
+    "matryoshka=(), matryoshka_weights=())",
+    TrainData: "(*, kind, files=(), rows=(), columns=<factory>, format=None, header=True, "
+    "encoding='utf-8', score_range=(0.0, 5.0), limit=None)",
+    read_config: "(path)",
+    read_objective: "(given)",
+    mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "
+    "margin=3.0)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
     "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
