@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -173,20 +173,25 @@ class Trainer:
 
     def _description(self) -> Mapping[str, Any]:
         """What makes two runs the same, as JSON keeps it."""
-        described = {**asdict(self.config), "steps": [_described(s) for s in self.config.steps]}
-        kept: Mapping[str, Any] = json.loads(json.dumps(described))
+        plain = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        described = {**plain, "steps": [_described(step) for step in self.config.steps]}
+        kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
         return kept
 
 
 def _described(step: TrainStep) -> dict[str, Any]:
     """A step as JSON keeps it; of rows, which may be many, a hash."""
-    data = [{**asdict(replace(d, rows=({},))), "rows": _hash(d.rows)} for d in step.data if d.rows]
-    data += [asdict(d) for d in step.data if d.files]
+    plain = {f.name: getattr(step, f.name) for f in fields(step)}
     objective = {"name": step.objective.name, **asdict(step.objective)}
-    return {**asdict(replace(step, data=step.data[:1])), "objective": objective, "data": data}
+    data = [
+        {f.name: getattr(d, f.name) for f in fields(d)} | {"rows": _hash(d.rows)} for d in step.data
+    ]
+    return {**plain, "objective": objective, "data": data}
 
 
-def _hash(rows: Sequence[Mapping[str, Any]]) -> str:
+def _hash(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    if not rows:
+        return None
     text = json.dumps([dict(row) for row in rows], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
