@@ -13,6 +13,8 @@ from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 
 if TYPE_CHECKING:
+    from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.encoder.two_encoders import TwoEncoders
     from sbert_retriever.types import Vectors
 
 
@@ -132,10 +134,8 @@ class LazyEncoder:
         return int(self.encode_passage_tokens(["width"])[0].shape[1])
 
     def _load(self) -> Encoder:
-        from sbert_retriever.encoder.bi_encoder import BiEncoder
-
         if self._name is not None:
-            return BiEncoder.load(
+            return _kind(self._name).load(
                 self._name,
                 device=self._device,
                 dtype=self._dtype,
@@ -148,7 +148,7 @@ class LazyEncoder:
                 f"the collection was built with {name or 'an unknown encoder'}, which cannot be "
                 "loaded by name: open it with model= and that encoder"
             )
-        encoder = BiEncoder.load(
+        encoder = _kind(asked.name).load(
             asked.name,
             device=self._device,
             dtype=self._dtype,
@@ -161,6 +161,14 @@ class LazyEncoder:
         )
         Contract(model=asked).check(encoder.identity)
         return encoder
+
+
+def _kind(name: str) -> type[BiEncoder] | type[TwoEncoders]:
+    """What loads a model: it has one encoder, or one for queries and one for passages."""
+    from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.encoder.two_encoders import TwoEncoders, holds_two
+
+    return TwoEncoders if holds_two(name) else BiEncoder
 
 
 def _checked(model: object) -> Encoder:

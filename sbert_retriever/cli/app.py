@@ -19,6 +19,7 @@ from sbert_retriever.cli import (
     searching,
     serving,
     tradeoff,
+    training,
     transfer,
 )
 
@@ -49,6 +50,7 @@ app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.add_typer(faq.app, name="faq")
+app.command("train")(training.train)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 app.command("bench")(bench.bench)
 

@@ -25,10 +25,15 @@ from sbert_retriever import (
     Reranker,
     Retriever,
     SearchResult,
+    TrainConfig,
+    TrainData,
+    Trainer,
+    TrainStep,
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
-from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
 from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
+from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -38,6 +43,7 @@ from sbert_retriever.mining import (
     write_picture,
 )
 from sbert_retriever.serve import create_app, open_service, serve
+from sbert_retriever.training import mine_hard_negatives, read_config, read_objective
 from sbert_retriever.transfer import (
     copy_collection,
     drop_collection,
@@ -63,6 +69,10 @@ def test_front_doors() -> None:
         "Faq",
         "FaqEntry",
         "FaqAnswer",
+        "Trainer",
+        "TrainConfig",
+        "TrainStep",
+        "TrainData",
     ]
     assert langchain_sbert.__all__ == [
         "SBERTEmbeddings",
@@ -205,6 +215,24 @@ CALLS = {
     "log_unanswered=False)",
     create_app: "(service, settings=None)",
     serve: "(service, settings=None, *, on_listening=None)",
+    TwoEncoders.load: "(name, *, device='auto', dtype='auto', query_prompt=None, "
+    "passage_prompt=None, max_length=None, truncate_dim=None, pooling=None, normalize=None, "
+    "on_truncate='warn', batch_tokens=None)",
+    Trainer: "(config, output, *, data=None)",
+    Trainer.train: "(*, resume=False, on_log=None)",
+    TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "
+    "normalize=None, max_length=None, dropout=None, seed=0, device='auto', precision='float32', "
+    "save_every=500, keep_checkpoints=2, log_every=50)",
+    TrainStep: "(*, name='train', objective, data, epochs=1.0, max_updates=None, batch_size=16, "
+    "accumulate=1, learning_rate=2e-05, warmup=0.1, weight_decay=0.0, max_grad_norm=1.0, "
+    "smart_batching=False, chunk_size=None, negatives=1, view=None, crop=(0.1, 0.5), teacher=None, "
+    "matryoshka=(), matryoshka_weights=())",
+    TrainData: "(*, kind, files=(), rows=(), columns=<factory>, format=None, header=True, "
+    "encoding='utf-8', score_range=(0.0, 5.0), limit=None)",
+    read_config: "(path)",
+    read_objective: "(given)",
+    mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "
+    "margin=3.0)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
     "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
