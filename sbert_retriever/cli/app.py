@@ -11,6 +11,7 @@ from sbert_retriever.cli import (
     collection,
     diagnosis,
     efficiency,
+    evaluation,
     indexing,
     mining,
     moving,
@@ -43,6 +44,7 @@ app.command("rebuild")(moving.rebuild)
 app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
+app.command("evaluate")(evaluation.evaluate)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 
 

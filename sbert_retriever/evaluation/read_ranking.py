@@ -86,10 +86,10 @@ def read_corpus(path: str | PathLike[str]) -> Iterator[Passage]:
     Raises:
         ReadError: A line has no id or no text.
     """
-    for number, record in _json_lines(Path(path)):
+    for number, record in json_lines(Path(path)):
         where = place_of(path, number)
-        passage_id = _text_of(record, ("_id", "id"), where)
-        text = _text_of(record, ("text",), where)
+        passage_id = text_field(record, ("_id", "id"), where)
+        text = text_field(record, ("text",), where)
         title = record.get("title") or ""
         yield Passage(passage_id, f"{title} {text}".strip(), record.get("metadata") or {})
 
@@ -117,10 +117,10 @@ def read_queries(path: str | PathLike[str]) -> Queries:
 
 
 def _queries_of(path: Path) -> Iterator[tuple[int, str, str]]:
-    if _is_json(path):
-        for number, record in _json_lines(path):
+    if is_json(path):
+        for number, record in json_lines(path):
             where = place_of(path, number)
-            yield number, _text_of(record, _ID_KEYS, where), _text_of(record, _TEXT_KEYS, where)
+            yield number, text_field(record, _ID_KEYS, where), text_field(record, _TEXT_KEYS, where)
         return
     for number, line in numbered_lines(path):
         query_id, tab, text = line.partition("\t")
@@ -159,7 +159,7 @@ def read_qrels(path: str | PathLike[str]) -> Qrels:
 
 
 def _judgements_of(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    if _is_json(path):
+    if is_json(path):
         yield from _json_judgements(path)
         return
     width = 0
@@ -187,10 +187,10 @@ def _is_header(grade: str) -> bool:
 
 
 def _json_judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    for number, record in _json_lines(path):
+    for number, record in json_lines(path):
         where = place_of(path, number)
-        query_id = _text_of(record, ("query_id", "query-id", "qid"), where)
-        passage_id = _text_of(record, _PASSAGE_KEYS, where)
+        query_id = text_field(record, ("query_id", "query-id", "qid"), where)
+        passage_id = text_field(record, _PASSAGE_KEYS, where)
         grade = next((record[key] for key in _GRADE_KEYS if key in record), 1)
         yield number, query_id, passage_id, as_number(int, grade, "grade", where)
 
@@ -245,11 +245,17 @@ def write_run(
 # Lines ------------------------------------------------------------------------------------
 
 
-def _is_json(path: Path) -> bool:
+def is_json(path: Path) -> bool:
+    """Whether a file's name says that it holds JSON lines."""
     return path.suffix.lower() in {".jsonl", ".json", ".ndjson"}
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """JSON objects, one a line, each with the line's number.
+
+    Raises:
+        ReadError: A line is not JSON, or no object.
+    """
     for number, line in numbered_lines(path):
         try:
             record = json.loads(line)
@@ -261,7 +267,7 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, record
 
 
-def _text_of(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> str:
+def text_field(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> str:
     """The first of these keys' values, a non-empty str or a whole number written as one."""
     for key in keys:
         value = record.get(key)

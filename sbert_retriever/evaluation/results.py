@@ -48,18 +48,22 @@ class TaskResult:
         task: Its name.
         model: As it was asked for.
         sets: One or several.
+        averaged: Whether the mean over the sets says anything; else the first set is the headline.
         facts: What else a reader should know: the language, the depth, the seed.
     """
 
     task: str
     model: str
     sets: Sequence[SetResult]
+    averaged: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def figures(self) -> dict[str, float]:
-        """The figures of the only set, or the mean over the sets of those that all have."""
+        """The mean over the sets of the figures that all have; or those of the first set."""
         first, *others = self.sets
+        if not self.averaged:
+            return dict(first.figures)
         shared = [name for name in first.figures if all(name in s.figures for s in others)]
         return {
             name: sum(one.figures[name] for one in self.sets) / len(self.sets) for name in shared
@@ -71,12 +75,12 @@ class TaskResult:
             "task": self.task,
             "model": self.model,
             **self.facts,
-            "items": sum(one.items for one in self.sets),
+            "items": sum(o.items for o in self.sets) if self.averaged else self.sets[0].items,
             **self.figures,
         }
         if len(self.sets) > 1:
             each = {one.name: {"items": one.items, **one.figures} for one in self.sets}
-            found["sets"] = {**each, AVERAGE: self.figures}
+            found["sets"] = {**each, AVERAGE: self.figures} if self.averaged else each
         return found
 
     def table(self) -> str:
@@ -84,7 +88,7 @@ class TaskResult:
         names = list(dict.fromkeys(name for one in self.sets for name in one.figures))
         rows = [["", "items", *names]]
         rows += [_row(one.name, one.items, one.figures, names) for one in self.sets]
-        if len(self.sets) > 1:
+        if len(self.sets) > 1 and self.averaged:
             rows.append(_row(AVERAGE, "", self.figures, names))
         return aligned(rows)
 

@@ -99,18 +99,22 @@ def read_transfer(data: Path, name: str) -> TransferSet:
 def read_classes(path: Path) -> Examples:
     r"""Lines of a class, a space and a text; "\x85" is a character of a text, not a line's end.
 
+    Some published files have a class without a text here and there, which is passed over.
+
     Raises:
-        ReadError: A line has no text, or there are fewer than two classes.
+        ReadError: A line has no class, or there are fewer than two classes.
     """
     texts, labels = [], []
     for number, line in numbered_lines(path, or_latin=True):
-        label, space, text = line.partition(" ")
-        if not (space and text.strip() and label.isdigit()):
+        label, _, text = line.partition(" ")
+        if not label.isdigit():
             raise ReadError(
-                f"{place_of(path, number)}: expected the number of a class, a space and a text"
+                f"{place_of(path, number)}: {label[:40]!r}, expected the number of a class, a "
+                "space and a text"
             )
-        texts.append(text.strip(" "))
-        labels.append(label)
+        if text.strip(" "):
+            texts.append(text.strip(" "))
+            labels.append(label)
     _check_classes(path, labels)
     return Examples(tuple(texts), tuple(labels))
 

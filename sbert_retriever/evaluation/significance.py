@@ -48,22 +48,23 @@ def compare(
         seed: The same seed gives the same result.
 
     Returns:
-        {name of a set: the difference, ours less theirs}, and "average" where there are more.
+        {name of a set: the difference, ours less theirs}, and "average" where that says anything.
 
     Raises:
         InputError: The two are not of the same sets and items, or an argument is out of range.
     """
     _check(ours, theirs, test=test, draws=draws, level=level)
     pairs = list(zip(ours.sets, theirs.sets, strict=True))
-    found = _with_mean([np.array(_found(a, b)) for a, b in pairs])
-    drawn = _with_mean(_drawn(pairs, _with_replacement, draws=draws, seed=seed))
+    averaged = ours.averaged and len(pairs) > 1
+    found = _with_mean([np.array(_found(a, b)) for a, b in pairs], wanted=averaged)
+    drawn = _with_mean(_drawn(pairs, _with_replacement, draws=draws, seed=seed), wanted=averaged)
     items = [a.items for a, _ in pairs]
     made = [
         from_draws(float(mean), draw, items=n, level=level)
         for mean, draw, n in zip(found, drawn, [*items, sum(items)][: len(found)], strict=True)
     ]
     if test == "permutation":
-        swapped = _with_mean(_drawn(pairs, _swapping, draws=draws, seed=seed))
+        swapped = _with_mean(_drawn(pairs, _swapping, draws=draws, seed=seed), wanted=averaged)
         made = [
             replace(d, p=share_as_far(swap, d.mean)) for d, swap in zip(made, swapped, strict=True)
         ]
@@ -71,9 +72,8 @@ def compare(
     return dict(zip([*names, AVERAGE][: len(made)], made, strict=True))
 
 
-def _with_mean(parts: list[Numbers]) -> list[Numbers]:
-    """The parts, and their mean where there are several."""
-    return [*parts, np.mean(parts, axis=0)] if len(parts) > 1 else parts
+def _with_mean(parts: list[Numbers], *, wanted: bool) -> list[Numbers]:
+    return [*parts, np.mean(parts, axis=0)] if wanted else parts
 
 
 def _check(ours: TaskResult, theirs: TaskResult, *, test: str, draws: int, level: float) -> None:
@@ -155,7 +155,7 @@ def _swapping(one: SetResult, others: Numbers, rng: np.random.Generator, size: i
     return _of_rows(first, gold) - _of_rows(second, gold)
 
 
-def lines(differences: dict[str, PairedDifference], *, against: str) -> list[str]:
+def sentences(differences: dict[str, PairedDifference], *, against: str) -> list[str]:
     """One sentence a set."""
     return [
         f"{name}: {d.mean:+.4g} against {against} ({d.level:.0%} interval {d.low:+.4g} to "
