@@ -15,6 +15,7 @@ from sbert_retriever.cli import (
     indexing,
     mining,
     moving,
+    paper,
     searching,
     tradeoff,
     transfer,
@@ -45,6 +46,7 @@ app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.command("evaluate")(evaluation.evaluate)
+app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 
 

@@ -163,6 +163,10 @@ def evaluate(
         ),
     ] = None,
     plot: Annotated[str | None, _file("--plot", "Draw the figures: .png, .svg or .pdf.")] = None,
+    curve: Annotated[
+        str | None,
+        _file("--curve", "Draw the losses of the training run that MODEL, a folder, was made by."),
+    ] = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "float32",
     json: options.Json = False,
@@ -176,7 +180,11 @@ def evaluate(
     from sbert_retriever.cli.measuring import Report, Runner
     from sbert_retriever.evaluation.classifier import Protocol
     from sbert_retriever.evaluation.models import ModelOptions
-    from sbert_retriever.evaluation.plots import check_drawing
+    from sbert_retriever.evaluation.plots import (
+        check_drawing,
+        read_history,
+        write_learning_curve,
+    )
     from sbert_retriever.evaluation.retrieval import MEASURES
     from sbert_retriever.evaluation.tasks import Request, make_plan
 
@@ -198,6 +206,8 @@ def evaluate(
         protocol=Protocol(folds=folds, inner_folds=inner_folds, seed=seed),
     )
     check_drawing(plot)
+    check_drawing(curve)
+    histories = {} if curve is None else {model: read_history(model)}
     plan = make_plan(request)
     runner = Runner(plan, how, label=label, index=index, collection=collection, quiet=quiet)
     found = [runner.measured(model)]
@@ -213,6 +223,9 @@ def evaluate(
     if plot is not None:
         report.draw(plot)
         say(f"wrote {plot}")
+    if curve is not None:
+        write_learning_curve(histories, curve)
+        say(f"wrote {curve}")
 
 
 def _path(name: str | None) -> Path | None:

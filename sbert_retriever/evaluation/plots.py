@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sbert_retriever.errors import InputError, MissingExtraError, ReadError
+from sbert_retriever.evaluation.lines import place_of
+from sbert_retriever.evaluation.read_ranking import json_lines
 from sbert_retriever.evaluation.results import TaskResult, shown
 
 if TYPE_CHECKING:
@@ -18,9 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 History: TypeAlias = Sequence[Mapping[str, Any]]
-"""Entries of a training log, each with "step" and some figures, as transformers' Trainer keeps."""
+"""Entries of a training log, each with a "step" and some figures."""
 
 SUFFIXES = (".png", ".svg", ".pdf")
+LOG_FILE = "training.jsonl"
 STATE_FILE = "trainer_state.json"
 _COLOURS = ("#1b6ca8", "#d1495b", "#2a9d62", "#7a5195", "#e07b39")
 _NOT_FIGURES = ("_runtime", "_per_second", "epoch", "step", "loss", "learning_rate", "grad_norm")
@@ -81,20 +84,43 @@ def draw_comparison(results: Sequence[TaskResult]) -> Figure:
 
 
 def read_history(folder: str | PathLike[str]) -> list[dict[str, Any]]:
-    """The log that transformers' Trainer leaves in a folder, or in its last checkpoint.
+    """The log of a training run: that of this project, or of transformers' Trainer.
+
+    The steps of a run in several parts are counted on from one to the next.
+
+    Args:
+        folder: What a run wrote, or one that has checkpoints in it.
 
     Raises:
-        ReadError: There is none, or it cannot be read.
+        ReadError: There is no log, or it cannot be read.
     """
     place = Path(folder)
+    if (place / LOG_FILE).is_file():
+        return _counted_on(place / LOG_FILE)
     states = [*place.glob(STATE_FILE), *place.glob(f"checkpoint-*/{STATE_FILE}")]
     if not states:
-        raise ReadError(f"{place} has no {STATE_FILE}: give the folder that a training run wrote")
+        raise ReadError(
+            f"{place} has no {LOG_FILE} and no {STATE_FILE}: give the folder of a training run"
+        )
     try:
         found = [json.loads(path.read_text(encoding="utf-8")) for path in states]
         return list(max(found, key=lambda state: state["global_step"])["log_history"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReadError(f"{states[0]} cannot be read as a training log: {error!r}") from error
+
+
+def _counted_on(path: Path) -> list[dict[str, Any]]:
+    """Entries of (step's name, update), their updates counted from the start of the run."""
+    found: list[dict[str, Any]] = []
+    done, last, part = 0, 0, None
+    for number, entry in json_lines(path):
+        if not isinstance(entry.get("update"), int):
+            raise ReadError(f"{place_of(path, number)}: no 'update' that is a whole number")
+        if entry.get("step") != part:
+            done, part = done + last, entry.get("step")
+        last = entry["update"]
+        found.append({**entry, "step": done + last, "part": part})
+    return found
 
 
 def write_learning_curve(

@@ -26,6 +26,8 @@ ORDER: list[set[str]] = [
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"tradeoff"},
+    {"training"},
+    {"paper"},
     {"cli"},
     {"__main__"},
 ]
