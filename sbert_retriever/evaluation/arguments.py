@@ -153,7 +153,7 @@ def fold_rows(
     there = len(set(arguments.topics)) if by_topic else len(arguments.pairs)
     if folds < 2 or there < folds:
         kind = "topics" if by_topic else "pairs"
-        raise InputError(f"{there} {kind} cannot be cut into {folds} folds, expected 2 or fewer")
+        raise InputError(f"{there} {kind} cannot be cut into {folds} folds: give fewer")
     cut = (GroupKFold if by_topic else KFold)(folds, shuffle=True, random_state=seed)
     yield from cut.split(np.zeros(len(arguments.pairs)), groups=np.array(arguments.topics))
 

@@ -54,7 +54,7 @@ def _amounts(study: Study) -> str:
     size = study.size
     return (
         f"Size `{size.name}`: {_pairs(size.nli_pairs, 15_000)} pairs of ConjNLI and "
-        f"{_pairs(size.sick_pairs, 4_439)} of SICK to train on, seen {size.nli_epochs} time(s) "
+        f"{_pairs(size.sick_pairs, 4_500)} of SICK to train on, seen {size.nli_epochs} time(s) "
         "(the paper: a million pairs of SNLI and MultiNLI, once); "
         f"{_pairs(size.sts_train, 5_749)} pairs of STSbenchmark, seen {size.sts_epochs} time(s); "
         f"batches of 16, a learning rate of 2e-5 with a warm-up over 10 % of the steps, as in the "

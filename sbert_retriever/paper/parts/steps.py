@@ -67,9 +67,9 @@ def section(study: Study, known: Known) -> Section:
         [Table(["", "measured", "the paper's"], rows)],
         [
             ordering(paper, means),
-            "The paper's NLI step sees a million pairs, this one the few named at the top, most of "
-            "them changed in one conjunction: the gain of the second step is expected to be smaller "
-            "here. The cross-encoder starts from weights that were trained to score pairs, which "
+            "The paper's NLI step sees a million pairs, this one the few named at the top, most "
+            "of them changed in one conjunction: the gain of the second step is expected to be "
+            "smaller here. The cross-encoder starts from weights that were trained to score pairs, which "
             "helps it and not the bi-encoder: its lead is expected to be larger than the paper's.",
         ],
     )

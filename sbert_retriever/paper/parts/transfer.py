@@ -42,8 +42,8 @@ def section(study: Study, known: Known) -> Section:
     return Section(
         [
             "Accuracy times 100 of logistic regression on frozen vectors; 10 folds for MR, CR, "
-            "SUBJ and MPQA, the given split for the others. The regularisation is chosen on a fifth "
-            "held out of what is trained on, where SentEval takes ten inner folds.",
+            "SUBJ and MPQA, the given split for the others. The regularisation is chosen on a "
+            "fifth held out of what is trained on, where SentEval takes ten inner folds.",
         ],
         [Table(["", *TRANSFER_TASKS, "average"], rows)],
         [
