@@ -42,7 +42,8 @@ class Runner:
     ) -> None:
         if index is not None and plan.task != "retrieval":
             raise InputError(f"--index is for the task retrieval, and the task is {plan.task}")
-        self._plan, self._how, self._label = plan, how, label
+        self._plan, self._how = plan, how
+        self._label = int(label) if label is not None and label.isdigit() else label
         self._index, self._collection = index, collection
         self._quiet = quiet
         self.saw_cross_encoder = False
@@ -59,7 +60,7 @@ class Runner:
         if self._plan.task == "retrieval" and Path(name).is_file():
             return self._plan.run(Path(name), name=name, on_set=self._say)
         how = replace(self._how, pooling=None) if beside else self._how
-        model = load_model(name, how, label=self._label)
+        model = load_model(name, how, label=self._label, all_labels=self._plan.all_labels)
         self.saw_cross_encoder |= isinstance(model, CrossEncoder)
         return self._plan.run(model, name=name, on_set=self._say)
 

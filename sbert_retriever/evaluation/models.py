@@ -31,26 +31,32 @@ class ModelOptions:
 
 
 def load_model(
-    name: str, options: ModelOptions | None = None, *, label: int | str | None = None
+    name: str,
+    options: ModelOptions | None = None,
+    *,
+    label: int | str | None = None,
+    all_labels: bool = False,
 ) -> BiEncoder | CrossEncoder:
     """Load what a name stands for; a text that is too long is cut without a word.
 
     Args:
         name: A folder, the name of a packaged model, or a hub id.
         options: How.
-        label: Of a cross-encoder that has several.
+        label: Of a cross-encoder that has several: the one that is its score.
+        all_labels: Whether no one label is wanted.
 
     Raises:
         ModelNotFoundError: Nothing answers to the name.
         ModelFormatError: The files cannot be used.
-        InputError: A pooling was given that is unknown.
+        InputError: A pooling was given that is unknown; or a score is wanted of a cross-encoder of
+            several labels, and none was named.
     """
     wanted = options or ModelOptions()
     found = locate(name, HubOptions())
     checkpoint = read_checkpoint(found.folder, found.packaged)
     if wanted.pooling is None and is_cross_encoder(checkpoint):
         several = len(label_names(checkpoint.config)) > 1
-        return load_cross_encoder(name, wanted, label=0 if label is None and several else label)
+        return load_cross_encoder(name, wanted, label=0 if all_labels and several else label)
     return load_bi_encoder(name, wanted)
 
 

@@ -65,6 +65,7 @@ TASKS = (
     "nli",
     "classification",
 )
+_LABELLED = ("nli", "classification")
 Kind: TypeAlias = Literal["bi-encoder", "cross-encoder", "either"]
 Model: TypeAlias = Encoder | CrossEncoder | Retriever | Path
 """An encoder, a cross-encoder; for retrieval also an open collection, or a TREC run."""
@@ -150,6 +151,11 @@ class Plan:
     parts: tuple[Part, ...]
     averaged: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def all_labels(self) -> bool:
+        """Whether a cross-encoder is measured by all of its labels, not by the score of one."""
+        return self.task in _LABELLED
 
     def run(
         self, model: Model, *, name: str, on_set: Callable[[SetResult], None] | None = None
