@@ -31,7 +31,8 @@ def paper(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All the data and three seeds: takes a day on 2 cores.")
+        bool,
+        typer.Option("--full", help="All the data and three seeds; for a GPU, or a long time."),
     ] = False,
     tiny: Annotated[
         bool, typer.Option("--tiny", help="A few examples of each: to see that it runs.")

@@ -31,7 +31,7 @@ def pooling_cells(study: Study) -> list[Cell]:
         _pooling_cell(study, mode, step, seed)
         for mode in POOLING
         for step in _OBJECTIVES
-        for seed in study.size.seeds
+        for seed in study.size.ablation_seeds
     ]
 
 
@@ -40,7 +40,7 @@ def concatenation_cells(study: Study) -> list[Cell]:
     return [
         _concatenation_cell(study, parts, seed)
         for parts in CONCATENATION
-        for seed in study.size.seeds
+        for seed in study.size.ablation_seeds
     ]
 
 
@@ -52,7 +52,7 @@ def pooling_section(study: Study, known: Known) -> Section:
     """A row a pooling, two columns an objective."""
     found = {
         (mode, step): _stsb(
-            known, [_pooling_cell(study, mode, step, seed) for seed in study.size.seeds]
+            known, [_pooling_cell(study, mode, step, seed) for seed in study.size.ablation_seeds]
         )
         for mode in POOLING
         for step in _OBJECTIVES
@@ -86,7 +86,9 @@ def pooling_section(study: Study, known: Known) -> Section:
 def concatenation_section(study: Study, known: Known) -> Section:
     """A row a concatenation."""
     found = {
-        parts: _stsb(known, [_concatenation_cell(study, parts, s) for s in study.size.seeds])
+        parts: _stsb(
+            known, [_concatenation_cell(study, parts, s) for s in study.size.ablation_seeds]
+        )
         for parts in CONCATENATION
     }
     named = {parts: f"({', '.join(parts)})".replace("|", "\\|") for parts in CONCATENATION}

@@ -69,8 +69,9 @@ def section(study: Study, known: Known) -> Section:
             ordering(paper, means),
             "The paper's NLI step sees a million pairs, this one the few named at the top, most "
             "of them changed in one conjunction: the gain of the second step is expected to be "
-            "smaller here. The cross-encoder starts from weights that were trained to score pairs, which "
-            "helps it and not the bi-encoder: its lead is expected to be larger than the paper's.",
+            "smaller here. The cross-encoder starts from weights that were trained to score "
+            "pairs, which helps it and not the bi-encoder: its lead is expected to be larger than "
+            "the paper's.",
         ],
     )
 
