@@ -58,7 +58,8 @@ def _amounts(study: Study) -> str:
         "(the paper: a million pairs of SNLI and MultiNLI, once); "
         f"{_pairs(size.sts_train, 5_749)} pairs of STSbenchmark, seen {size.sts_epochs} time(s); "
         f"batches of 16, a learning rate of 2e-5 with a warm-up over 10 % of the steps, as in the "
-        f"paper; {len(size.seeds)} seed(s), {len(size.ablation_seeds)} for (b) and (c) (the paper: ten)."
+        f"paper; {len(size.seeds)} seed(s), {len(size.ablation_seeds)} for (b) and (c) (the "
+        "paper: ten)."
     )
 
 

@@ -5,6 +5,8 @@ A run that was stopped in the middle goes on from its last checkpoint.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -160,8 +162,7 @@ def _cell(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
 
 
 def _made(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) -> Result:
-    folder = study.folder / "runs" / name
-    report = trained(config, folder, data=study.data)
+    report, folder = trained(study, name, config)
     options = ModelOptions(device=study.device)
     load = load_cross_encoder if config.get("kind") == "cross-encoder" else load_bi_encoder
     model = load(str(folder), options)
@@ -170,16 +171,18 @@ def _made(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
     return {"steps": report, "figures": figures}
 
 
-def trained(config: Mapping[str, Any], folder: Path, *, data: Path) -> list[dict[str, Any]]:
+def trained(
+    study: Study, name: str, config: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], Path]:
     """Train as a configuration says, or go on with that.
 
     Args:
+        study: Whose data it is; its folder holds the run.
+        name: Of the run.
         config: As a TOML file would have it.
-        folder: For the model.
-        data: Where relative paths of data start.
 
     Returns:
-        What each step did.
+        What each step did, and the model's folder, which the caller lets go.
 
     Raises:
         ReadError: A file of data is absent, or a line of it does not fit.
@@ -188,6 +191,9 @@ def trained(config: Mapping[str, Any], folder: Path, *, data: Path) -> list[dict
     from sbert_retriever.training.config_file import config_from
     from sbert_retriever.training.trainer import Trainer
 
-    trainer = Trainer(config_from(config), folder, data=data)
+    # A run of another configuration is another run, whatever became of that one.
+    told = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    folder = study.folder / "runs" / f"{name}-{told}"
+    trainer = Trainer(config_from(config), folder, data=study.data)
     report = trainer.train(resume=folder.exists())
-    return [asdict(step) for step in report.steps]
+    return [asdict(step) for step in report.steps], folder

@@ -76,8 +76,8 @@ def _fold_cell(study: Study, kind: str, cut: str, fold: int) -> Cell:
 def _made(study: Study, kind: str, cut: str, fold: int) -> Result:
     arguments = study.arguments()
     train, test = list(_rows(arguments, cut))[fold]
-    folder = study.folder / "runs" / f"arguments-{kind}-{cut}-{fold}"
-    steps = trained(_config(study, kind, arguments, train), folder, data=study.data)
+    name = f"arguments-{kind}-{cut}-{fold}"
+    steps, folder = trained(study, name, _config(study, kind, arguments, train))
     load = load_cross_encoder if kind == "cross-encoder" else load_bi_encoder
     model = load(str(folder), ModelOptions(device=study.device))
     pairs = arguments.pairs

@@ -63,8 +63,7 @@ def _made(study: Study, seed: int) -> Result:
             }
         ],
     }
-    folder = study.folder / "runs" / f"triplets-seed{seed}"
-    steps = trained(config, folder, data=study.data)
+    steps, folder = trained(study, f"triplets-seed{seed}", config)
     model = load_bi_encoder(str(folder), ModelOptions(device=study.device))
     figures = {"triplets": measure(model, "triplets", study)}
     shutil.rmtree(folder)
