@@ -155,7 +155,8 @@ def fold_rows(
         kind = "topics" if by_topic else "pairs"
         raise InputError(f"{there} {kind} cannot be cut into {folds} folds: give fewer")
     cut = (GroupKFold if by_topic else KFold)(folds, shuffle=True, random_state=seed)
-    yield from cut.split(np.zeros(len(arguments.pairs)), groups=np.array(arguments.topics))
+    groups = np.array(arguments.topics) if by_topic else None
+    yield from cut.split(np.zeros(len(arguments.pairs)), groups=groups)
 
 
 def _out_of_fold(

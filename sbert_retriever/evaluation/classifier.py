@@ -124,7 +124,7 @@ def stratified(labels: Labels, folds: int, seed: int) -> Iterator[tuple[Rows, Ro
     names, counts = np.unique(labels, return_counts=True)
     if counts.min() < folds:
         raise InputError(
-            f"class {names[counts.argmin()]!r} has {counts.min()} examples, which {folds} folds "
+            f"class {str(names[counts.argmin()])!r} has {counts.min()} examples, which {folds} folds "
             "cannot share: give fewer folds or more examples"
         )
     cut = StratifiedKFold(folds, shuffle=True, random_state=seed)

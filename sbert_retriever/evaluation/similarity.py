@@ -23,7 +23,10 @@ Numbers = npt.NDArray[np.float64]
 def cosine(left: Vectors, right: Vectors) -> Numbers:
     """The cosine of the angle; 0 where a vector is all zero."""
     lengths = np.linalg.norm(_full(left), axis=1) * np.linalg.norm(_full(right), axis=1)
-    return np.divide(dot(left, right), lengths, out=np.zeros(len(lengths)), where=lengths > 0)
+    angles: Numbers = np.divide(
+        dot(left, right), lengths, out=np.zeros(len(lengths)), where=lengths > 0
+    )
+    return angles
 
 
 def dot(left: Vectors, right: Vectors) -> Numbers:

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sbert_retriever.evaluation.classifier import (
     Labels,
@@ -85,7 +86,7 @@ def pair_features(left: Vectors, right: Vectors) -> Vectors:
     return np.concatenate([np.abs(left - right), left * right], axis=1)
 
 
-def f1(gold: Labels, predicted: Labels) -> float:
+def f1(gold: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> float:
     """The harmonic mean of precision and recall of what is True; 0 where nothing is.
 
     Examples:

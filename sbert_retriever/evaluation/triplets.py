@@ -7,10 +7,12 @@ SciFact abstracts stand in: anchor and positive from one abstract, the negative 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+
+import numpy as np
 
 from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.evaluation.lines import place_of
@@ -18,7 +20,7 @@ from sbert_retriever.evaluation.pairs import tab_fields
 from sbert_retriever.evaluation.read_ranking import is_json, json_lines, text_field
 from sbert_retriever.evaluation.results import SetResult
 from sbert_retriever.evaluation.scifact import ARCHIVE, Abstract, read_abstracts
-from sbert_retriever.evaluation.similarity import SIMILARITIES, encode_unique
+from sbert_retriever.evaluation.similarity import SIMILARITIES, Numbers, encode_unique
 from sbert_retriever.evaluation.sts_sets import folder_of
 from sbert_retriever.types import Encoder
 
@@ -57,8 +59,8 @@ def measure_triplets(encoder: Encoder, triplets: Triplets) -> SetResult:
     anchors, near, far = encode_unique(
         encoder, triplets.anchors, triplets.positives, triplets.negatives
     )
-    right = {
-        name: 100.0 * (alike(anchors, near) > alike(anchors, far))
+    right: dict[str, Numbers] = {
+        name: np.where(alike(anchors, near) > alike(anchors, far), 100.0, 0.0)
         for name, alike in SIMILARITIES.items()
     }
     return SetResult(
@@ -123,16 +125,27 @@ def scifact_triplets(
         InputError: There is no such split.
         ReadError: The archive is missing or damaged.
     """
+    folder = folder_of(data, "scifact", holding=ARCHIVE)
+    return triplets_of(read_abstracts(folder), split=split, seed=seed, most=most)
+
+
+def triplets_of(
+    abstracts: Iterable[Abstract], *, split: str = "test", seed: int = 0, most: int | None = None
+) -> Triplets:
+    """`scifact_triplets` out of abstracts that are read already.
+
+    Raises:
+        InputError: There is no such split, or there are too few abstracts.
+    """
     if split not in {"train", "test"}:
         raise InputError(f"split is {split!r}, expected 'train' or 'test'")
-    folder = folder_of(data, "scifact", holding=ARCHIVE)
-    texts = [long for a in read_abstracts(folder) if len(long := _usable(a)) > 1]
+    texts = [long for a in abstracts if len(long := _usable(a)) > 1]
     rng = random.Random(seed)
     rng.shuffle(texts)
     cut = int(len(texts) * _TEST_SHARE)
     chosen = texts[:cut] if split == "test" else texts[cut:]
     if len(chosen) < 2:
-        raise ReadError(f"{folder / ARCHIVE} has {len(texts)} abstracts, too few to split")
+        raise InputError(f"{len(texts)} abstracts of 2 sentences or more are too few to split")
     return _named("scifact", _drawn(chosen, rng)[:most])
 
 

@@ -5,12 +5,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
 
 from sbert_retriever.errors import InputError, ReadError
-from sbert_retriever.evaluation.scifact import read_abstracts
+from sbert_retriever.evaluation.scifact import Abstract, read_abstracts
 from sbert_retriever.evaluation.triplets import (
     Triplets,
     measure_triplets,
     read_triplets,
-    scifact_triplets,
+    triplets_of,
 )
 
 ROWS = [
@@ -67,26 +67,32 @@ def test_what_does_not_fit_is_refused_with_file_and_line(file, name, text, said)
 @pytest.mark.data
 def test_triplets_of_scifact_keep_to_their_split(data_dir):
     """Anchor and positive are two sentences of one abstract, the negative is of another one."""
+    abstracts = list(read_abstracts(data_dir / "scifact"))
     homes = {}
-    for abstract in read_abstracts(data_dir / "scifact"):
+    for abstract in abstracts:
         for sentence in abstract.sentences:
             homes.setdefault(sentence, set()).add(abstract.id)
     seen = {}
     for split in ("train", "test"):
-        given = scifact_triplets(data_dir, split=split)
+        given = triplets_of(abstracts, split=split)
         seen[split] = set().union(*(homes[text] for text in given.anchors))
         for anchor, positive, negative in zip(
             given.anchors, given.positives, given.negatives, strict=True
         ):
             assert homes[anchor] & homes[positive]
             assert homes[negative] - homes[anchor]
-    assert len(scifact_triplets(data_dir)) == 1036
+    assert len(triplets_of(abstracts)) == 1036
     # A sentence that several abstracts have says nothing of the split.
     assert len(seen["train"] & seen["test"]) < 5
-    assert scifact_triplets(data_dir, most=3) == scifact_triplets(data_dir, most=3)
-    assert scifact_triplets(data_dir, most=3) != scifact_triplets(data_dir, most=3, seed=1)
+    assert triplets_of(abstracts, most=3) == triplets_of(abstracts, most=3)
+    assert triplets_of(abstracts, most=3) != triplets_of(abstracts, most=3, seed=1)
+
+
+def test_too_few_abstracts_and_unknown_splits_are_refused():
     with pytest.raises(InputError, match="split is 'dev'"):
-        scifact_triplets(data_dir, split="dev")
+        triplets_of([], split="dev")
+    with pytest.raises(InputError, match="0 abstracts of 2 sentences or more"):
+        triplets_of([Abstract("1", "t", ("One short.", "Two short."))])
 
 
 def test_a_broken_archive_is_refused(file):
