@@ -123,9 +123,10 @@ def stratified(labels: Labels, folds: int, seed: int) -> Iterator[tuple[Rows, Ro
         raise MissingExtraError("scikit-learn", extra="eval", purpose="make folds") from error
     names, counts = np.unique(labels, return_counts=True)
     if counts.min() < folds:
+        rarest = str(names[counts.argmin()])
         raise InputError(
-            f"class {str(names[counts.argmin()])!r} has {counts.min()} examples, which {folds} folds "
-            "cannot share: give fewer folds or more examples"
+            f"class {rarest!r} has {counts.min()} examples, which {folds} folds cannot share: give "
+            "fewer folds or more examples"
         )
     cut = StratifiedKFold(folds, shuffle=True, random_state=seed)
     yield from cut.split(np.zeros(len(labels)), labels)
