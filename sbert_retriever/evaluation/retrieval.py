@@ -187,8 +187,8 @@ def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
         return left @ right.T
     if kind == "neg_l2":
         squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
-        distances: Vectors = np.sqrt(np.maximum(squares - 2 * (left @ right.T), 0))
-        return -distances
+        distances = np.sqrt(np.maximum(squares - 2 * (left @ right.T), 0))
+        return -distances.astype(np.float32)
     rows = [-np.abs(right - vector).sum(axis=1, dtype=np.float32) for vector in left]
     return np.stack(rows)
 

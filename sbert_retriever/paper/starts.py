@@ -103,9 +103,10 @@ def write_random(name: str, folder: Path, *, seed: int) -> Path:
     checkpoint = checkpoint_of(name)
     settings = {k: v for k, v in checkpoint.config.items() if k != "architectures"}
     config = AutoConfig.for_model(**settings)
+    maker: Any = AutoModel
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModel.from_config(config)
+        model = maker.from_config(config)
     model.save_pretrained(folder)
     for file in _TOKENIZER_FILES:
         if (checkpoint.transformer / file).is_file():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from sbert_retriever.encoder.bi_encoder import BiEncoder
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
 from sbert_retriever.evaluation.arguments import ArgumentPairs, measure_arguments, read_arguments
 from sbert_retriever.evaluation.models import ModelOptions, load_bi_encoder, load_cross_encoder
@@ -21,7 +20,7 @@ from sbert_retriever.evaluation.transfer_tasks import measure_transfer
 from sbert_retriever.evaluation.triplets import measure_triplets, scifact_triplets
 from sbert_retriever.paper.sizes import Size
 from sbert_retriever.paper.starts import StaticEncoder, write_random
-from sbert_retriever.types import DEFAULT_RERANKER, Encoder
+from sbert_retriever.types import DEFAULT_RERANKER, Encoder, Scorer
 
 T = TypeVar("T")
 Figures: TypeAlias = dict[str, dict[str, float]]
@@ -114,7 +113,7 @@ def taken_examples(examples: Examples, most: int | None) -> Examples:
     )
 
 
-def measure(model: BiEncoder | CrossEncoder | Encoder, what: str, study: Study) -> Figures:
+def measure(model: Encoder | Scorer, what: str, study: Study) -> Figures:
     """Figures of a model.
 
     Args:
@@ -165,7 +164,7 @@ def _triplets(model: Encoder, study: Study) -> list[SetResult]:
     return [measure_triplets(model, scifact_triplets(study.data, most=study.size.triplets))]
 
 
-_MEASURES = {
+_MEASURES: dict[str, Callable[[Any, Study], list[SetResult]]] = {
     "stsb-dev": _stsb_dev,
     "stsb": _stsb,
     "sts": _sts,

@@ -64,7 +64,10 @@ def _tokenised(study: Study) -> tuple[list[TokenIds], int]:
         texts.update(dict.fromkeys((*pairs.left, *pairs.right)))
     checkpoint = checkpoint_of(_MODEL)
     tokenizer = load_tokenizer(
-        checkpoint.transformer, checkpoint.config, max_length=checkpoint.max_length
+        checkpoint.transformer,
+        checkpoint.config,
+        max_length=checkpoint.max_length,
+        lowercase=checkpoint.lowercase,
     )
     chosen = taken(list(texts), study.size.sentences)
     order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(0)).tolist()
@@ -95,12 +98,13 @@ def section(study: Study, known: Known) -> Section:
     result: Any = known(cells(study)[0])
     speeds = {way: pick(result, "per_second", way) for way in ("off", "on")}
     shares = {way: pick(result, "padding", way) for way in speeds}
+    percents = {way: None if share is None else 100 * share for way, share in shares.items()}
     names = {"off": "in the order they came", "on": "of like length together"}
     rows = [
         [
             names[way],
             shown(speeds[way]),
-            shown(None if shares[way] is None else 100 * shares[way]),
+            shown(percents[way]),
             f"{paper:.0f}",
         ]
         for way, paper in zip(speeds, BATCHING, strict=True)
