@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.resolve import HubOptions, locate
@@ -107,7 +108,11 @@ def write_random(name: str, folder: Path, *, seed: int) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = maker.from_config(config)
-    model.save_pretrained(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    config.save_pretrained(folder)
+    # Not through transformers, which draws a progress bar for it.
+    state = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
+    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
     for file in _TOKENIZER_FILES:
         if (checkpoint.transformer / file).is_file():
             (folder / file).write_bytes((checkpoint.transformer / file).read_bytes())

@@ -68,7 +68,9 @@ class Study:
             write_random(self.start, Path(folder), seed=0)
             options = ModelOptions(device=self.device, pooling="mean")
             made = load_bi_encoder(folder, options)
-            made.warm_up()  # while the folder is there
+            # All that it reads of the folder, while that is there.
+            made.warm_up()
+            _ = made.identity
         return made
 
     def cross_encoder(self) -> CrossEncoder:
