@@ -41,8 +41,10 @@ def test_a_score_that_is_the_grade_is_right_everywhere():
     found = {one.name: one.figures for one in measure_arguments(scorer, given)}
     assert found["all pairs"]["spearman_score"] == pytest.approx(100)
     for cut in ("10-fold", "cross-topic"):
-        assert found[cut]["spearman"] == pytest.approx(100)
+        assert found[cut]["spearman_folds"] == pytest.approx(100)
         assert found[cut]["pearson"] == pytest.approx(100, abs=0.1)
+        # Folds differ by a hair, which parts what is tied in the grades.
+        assert 90 < found[cut]["spearman"] < 100
         assert found[cut]["f1"] == 100
 
 
@@ -60,8 +62,8 @@ def test_what_only_a_topic_gives_away_does_not_help_across_topics(table_encoder)
         tuple(f"t{i % topics}" for i in range(n)),
     )
     found = {one.name: one.figures for one in measure_arguments(table_encoder(table), given)}
-    assert found["10-fold"]["spearman"] > 95
-    assert found["cross-topic"]["spearman"] < 60
+    assert found["10-fold"]["pearson_folds"] > 95
+    assert found["cross-topic"]["pearson_folds"] < 60
 
 
 @pytest.mark.parametrize("by_topic", [False, True])
