@@ -12,10 +12,12 @@ from sbert_retriever.cli import (
     collection,
     diagnosis,
     efficiency,
+    evaluation,
     faq,
     indexing,
     mining,
     moving,
+    paper,
     searching,
     serving,
     tradeoff,
@@ -51,6 +53,8 @@ app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.add_typer(faq.app, name="faq")
 app.command("train")(training.train)
+app.command("evaluate")(evaluation.evaluate)
+app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 app.command("bench")(bench.bench)
 

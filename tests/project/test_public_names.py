@@ -33,6 +33,9 @@ from sbert_retriever import (
 from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
 from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.evaluation.models import load_model
+from sbert_retriever.evaluation.significance import compare
+from sbert_retriever.evaluation.tasks import Plan, make_plan
 from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
 from sbert_retriever.mining import (
     communities,
@@ -113,6 +116,10 @@ CALLS = {
     BiEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, query_prompt=None, passage_prompt=None, max_length=None, "
     "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None)",
+    load_model: "(name, options=None, *, label=None, all_labels=False)",
+    make_plan: "(request)",
+    Plan.run: "(model, *, name, on_set=None)",
+    compare: "(ours, theirs, *, test='bootstrap', draws=2000, level=0.95, seed=0)",
     BiEncoder.warm_up: "()",
     BiEncoder.encode_queries: "(texts, *, show_progress=False, on_truncate=None)",
     BiEncoder.encode_passages: "(texts, *, show_progress=False, on_truncate=None)",
