@@ -211,8 +211,8 @@ class MicroBatcher(Generic[Item, Result]):
             if len(shares) == 1:
                 shares[0][0].fail(error)
                 return
-            for share in shares:
-                self._answer([share])
+            for caller in shares:
+                self._answer([caller])
             return
         start = 0
         for job, share in shares:
