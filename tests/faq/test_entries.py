@@ -228,10 +228,11 @@ def test_a_process_that_is_killed_loses_no_entry_that_was_acknowledged(tmp_path:
     said = []
     for line in process.stdout:
         said.append(json.loads(line))
-        if len(said) > 120:
+        if len(said) > 60:
             break
     process.send_signal(signal.SIGKILL)
     said += [json.loads(line) for line in process.stdout if line.endswith("\n")]
+    process.stdout.close()
     process.wait()
     done = [n for word, n in said if word == "done"]
     begun = [n for word, n in said if word == "begin"]

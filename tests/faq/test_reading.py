@@ -52,7 +52,7 @@ Closed on Sundays.",,,
 """
 YAML = """
 - id: hours
-  phrasings: [When are you open?, "Opening hours?"]
+  phrasings: ["When are you open?", "Opening hours?"]
   answer: |
     9 to 5.
 
@@ -71,7 +71,7 @@ hours:
   answer: "9 to 5.\\n\\nClosed on Sundays."
   tags: [shop, time]
   lang: en
-  links: [https://example.org/a,b]
+  links: ["https://example.org/a,b"]
 how-do-i-return-an-item:
   question: How do I return an item?
   answer: Send it.
@@ -245,7 +245,7 @@ def test_the_faqpage_of_a_saved_web_page(write) -> None:
          "a.yaml, line 4: 'x' is there twice"),
         ("a.yaml", "- question: q\n  answer: !!python/object:os.system x\n", "a.yaml, line 2"),
         ("a.md", "Just text.\n", "a.md, line 1: no question"),
-        ("a.md", "# Why?\n\n# How?\n\n", "a.md, line 1: 'Why?' has no answer below it"),
+        ("a.md", "# Why?\n\n# How?\n\n", r"a.md, line 1: 'Why\?' has no answer below it"),
         ("a.html", "<p>Why?</p>", "a.html, line 1: no FAQPage"),
         ("a.html", '<script type="application/ld+json">\n{"@type":\n"FAQPage",}\n</script>',
          "a.html, line 3: not JSON"),
