@@ -48,7 +48,8 @@ def config_from(given: Mapping[str, Any]) -> TrainConfig:
     """
     settings = dict(given)
     steps = tuple(_step(step) for step in _tables(settings.pop("steps", ()), "steps"))
-    return _made(TrainConfig, {**settings, "steps": steps}, "the configuration")
+    made: TrainConfig = _made(TrainConfig, {**settings, "steps": steps}, "the configuration")
+    return made
 
 
 def _step(given: Mapping[str, Any]) -> TrainStep:
@@ -61,7 +62,9 @@ def _step(given: Mapping[str, Any]) -> TrainStep:
     if "objective" not in settings:
         raise InputError(f"step {name!r} has no objective: name one")
     objective = read_objective(settings.pop("objective"))
-    return _made(TrainStep, {**settings, "objective": objective, "data": data}, f"step {name!r}")
+    settings |= {"objective": objective, "data": data}
+    made: TrainStep = _made(TrainStep, settings, f"step {name!r}")
+    return made
 
 
 def _tables(given: Any, what: str) -> list[Mapping[str, Any]]:

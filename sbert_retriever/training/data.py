@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.training.kinds import DataKind
+from sbert_retriever.training.kinds import DataKind, Format
 from sbert_retriever.training.objectives.settings import one_of
-from sbert_retriever.training.readers.rows import Format
 from sbert_retriever.types.checks import in_range
 
 ROLES: dict[DataKind, tuple[str, ...]] = {

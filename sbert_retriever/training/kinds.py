@@ -11,3 +11,4 @@ DataKind: TypeAlias = Literal[
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Weights: TypeAlias = Literal["pretrained", "random"]
 View: TypeAlias = Literal["crops", "twice"]
+Format: TypeAlias = Literal["tsv", "csv", "jsonl", "parquet"]

@@ -99,7 +99,7 @@ class Loop(_HuggingFaceTrainer):
             model=learning,
             args=arguments,
             train_dataset=batches.examples,
-            data_collator=collate,  # type: ignore[arg-type]  # examples are no dicts
+            data_collator=collate,
             callbacks=[_Log(on_log)],
         )
         self.remove_callback(_printer())

@@ -63,8 +63,9 @@ def _load(
     dropout: float | None,
 ) -> Any:
     config = _configuration(checkpoint, labels)
+    missing: list[str] = []
     if weights == "random":
-        model, missing = kind.from_config(config), []
+        model = kind.from_config(config)
     elif weight_files(checkpoint.transformer)[0].suffix == ".onnx":
         model, missing = _from_onnx(kind, checkpoint, config)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,13 @@ def pairs() -> list[tuple[str, str]]:
     return [(f"the {a} was in the {b}", f"a {a} in {b}") for a in WORDS[:6] for b in WORDS[6:]]
 
 
-def rows(kind: str) -> tuple[dict[str, Any], ...]:
+@pytest.fixture(scope="session")
+def rows() -> Callable[[str], tuple[dict[str, Any], ...]]:
     """Two dozen rows of a kind of data."""
+    return _rows
+
+
+def _rows(kind: str) -> tuple[dict[str, Any], ...]:
     made = pairs()
     others = [text for _, text in reversed(made)]
     labels = ("contradiction", "entailment", "neutral")

@@ -17,10 +17,8 @@ from sbert_retriever.training.models import load_model
 from sbert_retriever.training.readers import read_examples
 from sbert_retriever.training.transformer import load_pair_transformer
 
-from .conftest import rows
 
-
-def loss_and_gradients(tiny: str, *, chunk_size: int | None, dropout: float):
+def loss_and_gradients(rows, tiny: str, *, chunk_size: int | None, dropout: float):
     data = TrainData(kind="pairs", rows=rows("pairs"))
     step = TrainStep(objective=InBatch(), data=(data,), chunk_size=chunk_size)
     model = load_model(TrainConfig(model=tiny, steps=(step,), dropout=dropout))
@@ -32,15 +30,15 @@ def loss_and_gradients(tiny: str, *, chunk_size: int | None, dropout: float):
     return loss.item(), gradients
 
 
-def test_chunks_give_the_gradient_of_the_whole_batch(tiny: str) -> None:
-    whole, gradients = loss_and_gradients(tiny, chunk_size=None, dropout=0.0)
-    cached, in_chunks = loss_and_gradients(tiny, chunk_size=5, dropout=0.0)
+def test_chunks_give_the_gradient_of_the_whole_batch(rows, tiny: str) -> None:
+    whole, gradients = loss_and_gradients(rows, tiny, chunk_size=None, dropout=0.0)
+    cached, in_chunks = loss_and_gradients(rows, tiny, chunk_size=5, dropout=0.0)
     assert cached == pytest.approx(whole, abs=1e-6)
     for one, other in zip(gradients, in_chunks, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
 
 
-def test_chunks_are_computed_again_under_the_same_dropout(tiny: str) -> None:
+def test_chunks_are_computed_again_under_the_same_dropout(rows, tiny: str) -> None:
     """A second draw would make the gradient that of another loss.
 
     The gradient along a direction is then far from the difference of the loss itself.

@@ -17,12 +17,10 @@ from sbert_retriever import BiEncoder, Trainer
 from sbert_retriever.errors import InputError
 from sbert_retriever.training.config_file import config_from
 
-from .conftest import rows
-
 ROOT = Path(__file__).parents[2]
 
 
-def config(tiny: str, folder: Path, *, updates: int) -> Path:
+def config(rows, tiny: str, folder: Path, *, updates: int) -> Path:
     """Two steps in a file; the first one long enough to be killed in its middle."""
     for kind in ("sts", "pairs"):
         lines = "".join(json.dumps(row) + "\n" for row in rows(kind))
@@ -59,8 +57,8 @@ def curve(folder: Path) -> list[tuple[str, int, float]]:
     return [(e["step"], e["update"], e["loss"]) for e in map(json.loads, lines)]
 
 
-def test_a_run_killed_in_the_middle_goes_on(tiny: str, tmp_path: Path) -> None:
-    path = config(tiny, tmp_path, updates=400)
+def test_a_run_killed_in_the_middle_goes_on(rows, tiny: str, tmp_path: Path) -> None:
+    path = config(rows, tiny, tmp_path, updates=400)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "sbert_retriever", "train", str(path), "--output"]
@@ -86,8 +84,8 @@ def test_a_run_killed_in_the_middle_goes_on(tiny: str, tmp_path: Path) -> None:
     assert np.abs(ours - theirs).max() < 1e-3
 
 
-def test_a_finished_step_is_not_done_again(tiny: str, tmp_path: Path) -> None:
-    path = config(tiny, tmp_path, updates=20)
+def test_a_finished_step_is_not_done_again(rows, tiny: str, tmp_path: Path) -> None:
+    path = config(rows, tiny, tmp_path, updates=20)
     out = tmp_path / "out"
     before = Trainer(path, out).train()
     (out / "checkpoints/2-pairs/done.json").unlink()
@@ -102,7 +100,7 @@ def test_a_finished_step_is_not_done_again(tiny: str, tmp_path: Path) -> None:
     assert [step.seconds for step in again.steps] == [0, 0]
 
 
-def test_a_folder_that_is_taken(tiny: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_taken(rows, tiny: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     step = {"objective": "regression", "data": {"kind": "sts", "rows": rows("sts")}}
     given = {"model": tiny, "device": "cpu", "steps": [{**step, "max_updates": 1}]}

@@ -15,8 +15,6 @@ from sbert_retriever.encoder.two_encoders import TwoEncoders
 from sbert_retriever.errors import InputError, ModelError, ModelFormatError, ReadError
 from sbert_retriever.training.config_file import config_from
 
-from .conftest import rows
-
 TEXTS = ["the cat was in the house", "a dog in water", "people", "search the model for a way"]
 
 # Objective, kind of data, further settings of the step.
@@ -46,7 +44,7 @@ CROSS_ENCODERS: dict[str, tuple[Any, str, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def train(tmp_path: Path, tiny: str, pair_teacher: str):
+def train(rows, tmp_path: Path, tiny: str, pair_teacher: str):
     """Train for 20 updates."""
 
     def train(objective: Any, kind: str, step: dict[str, Any], **whole: Any) -> Path:
@@ -149,7 +147,7 @@ def test_a_collection_of_two_encoders_is_opened_again_by_name(train, tmp_path) -
 
 
 def test_a_model_of_sentence_transformers_is_trained_here_and_goes_back(
-    tiny: str, tmp_path: Path
+    rows, tiny: str, tmp_path: Path
 ) -> None:
     """With two poolings, a Dense layer and prompts, saved by them, trained by us, read by both."""
     from sentence_transformers.models import Dense, Pooling, Transformer
@@ -174,7 +172,7 @@ def test_a_model_of_sentence_transformers_is_trained_here_and_goes_back(
     assert np.abs(ours.encode_queries(TEXTS) - made.encode_query(TEXTS)).max() > 1e-5
 
 
-def test_two_steps_go_on_from_each_other(tiny: str, tmp_path: Path) -> None:
+def test_two_steps_go_on_from_each_other(rows, tiny: str, tmp_path: Path) -> None:
     steps = [
         {
             "name": "nli",
@@ -194,7 +192,7 @@ def test_two_steps_go_on_from_each_other(tiny: str, tmp_path: Path) -> None:
     assert 0 < moved < 1
 
 
-def test_random_weights_and_the_seed(tiny: str, tmp_path: Path) -> None:
+def test_random_weights_and_the_seed(rows, tiny: str, tmp_path: Path) -> None:
     step = {"objective": "in-batch", "data": {"kind": "pairs", "rows": rows("pairs")}}
 
     def vectors(name: str, seed: int) -> Any:
@@ -216,7 +214,7 @@ def test_accumulation_precision_and_smart_batching(train) -> None:
 # What must not begin ---------------------------------------------------------------------
 
 
-def test_bad_data_of_the_last_step_ends_the_run_before_the_model_is_sought(write) -> None:
+def test_bad_data_of_the_last_step_ends_the_run_before_the_model_is_sought(rows, write) -> None:
     """A label in the second step that nobody knows costs no training of the first."""
     path = write("nli.tsv", "first\tsecond\tlabel\na\tb\tperhaps\n")
     steps = [
@@ -227,7 +225,7 @@ def test_bad_data_of_the_last_step_ends_the_run_before_the_model_is_sought(write
         Trainer(config_from({"model": "no such model", "steps": steps}), "out")
 
 
-def test_widths_and_teachers_that_do_not_fit(train, tiny, tmp_path) -> None:
+def test_widths_and_teachers_that_do_not_fit(rows, train, tiny, tmp_path) -> None:
     from sbert_retriever.testing import tiny_bert
 
     with pytest.raises(InputError, match="matryoshka has the width 32, expected less than 32"):

@@ -13,7 +13,8 @@ Distance: TypeAlias = Literal["euclidean", "cosine", "manhattan"]
 
 
 def _euclidean(a: Tensor, b: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(a - b, dim=-1)
+    length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
+    return length
 
 
 def _manhattan(a: Tensor, b: Tensor) -> Tensor:

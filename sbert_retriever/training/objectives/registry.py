@@ -66,7 +66,7 @@ def read_objective(given: str | Mapping[str, Any]) -> Objective:
     name = settings.pop("name", None)
     if name not in OBJECTIVES:
         raise InputError(f"objective {name!r} is not one of {', '.join(OBJECTIVES)}")
-    kind = OBJECTIVES[name]
+    kind: Any = OBJECTIVES[name]
     known = [field.name for field in fields(kind)]
     if unknown := [key for key in settings if key not in known]:
         expected = ", ".join(known) or "none"
@@ -76,4 +76,6 @@ def read_objective(given: str | Mapping[str, Any]) -> Objective:
         if field.name in settings and isinstance(settings[field.name], list | tuple) != lists:
             found, expected = settings[field.name], "a list" if lists else "one value"
             raise InputError(f"{field.name} of {name} is {found!r}, expected {expected}")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()})
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+    objective: Objective = kind(**values)
+    return objective

@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from sbert_retriever.errors import InputError, MissingExtraError, ReadError
+from sbert_retriever.training.kinds import Format
 
-Format: TypeAlias = Literal["tsv", "csv", "jsonl", "parquet"]
 _SUFFIXES: dict[str, Format] = {
     ".tsv": "tsv",
     ".txt": "tsv",
