@@ -34,6 +34,7 @@ app.command("query")(searching.query)
 app.command("info")(collection.info)
 app.command("doctor")(diagnosis.doctor)
 app.command("delete")(collection.delete)
+app.command("evaluate")(evaluation.evaluate)
 app.command("duplicates")(mining.duplicates)
 app.command("clusters")(mining.clusters)
 app.command("export")(transfer.export)
@@ -45,9 +46,8 @@ app.command("rebuild")(moving.rebuild)
 app.command("switch")(moving.switch)
 app.command("drop")(moving.drop)
 app.command("tradeoff")(tradeoff.tradeoff)
-app.command("evaluate")(evaluation.evaluate)
-app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
+app.command("paper")(paper.paper)
 
 
 def _print_version(wanted: bool) -> None:
