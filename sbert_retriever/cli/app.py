@@ -38,6 +38,7 @@ app.command("query")(searching.query)
 app.command("info")(collection.info)
 app.command("doctor")(diagnosis.doctor)
 app.command("delete")(collection.delete)
+app.command("evaluate")(evaluation.evaluate)
 app.command("duplicates")(mining.duplicates)
 app.command("clusters")(mining.clusters)
 app.command("export")(transfer.export)
@@ -57,6 +58,8 @@ app.command("evaluate")(evaluation.evaluate)
 app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 app.command("bench")(bench.bench)
+app.command("paper-efficiency")(efficiency.paper_efficiency)
+app.command("paper")(paper.paper)
 
 
 def _print_version(wanted: bool) -> None:

@@ -116,10 +116,6 @@ CALLS = {
     BiEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, query_prompt=None, passage_prompt=None, max_length=None, "
     "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None)",
-    load_model: "(name, options=None, *, label=None, all_labels=False)",
-    make_plan: "(request)",
-    Plan.run: "(model, *, name, on_set=None)",
-    compare: "(ours, theirs, *, test='bootstrap', draws=2000, level=0.95, seed=0)",
     BiEncoder.warm_up: "()",
     BiEncoder.encode_queries: "(texts, *, show_progress=False, on_truncate=None)",
     BiEncoder.encode_passages: "(texts, *, show_progress=False, on_truncate=None)",
@@ -130,6 +126,10 @@ CALLS = {
     "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
     "long_passages='truncate', on_truncate='warn', batch_tokens=None, query_prompt=None)",
     CrossEncoder.warm_up: "()",
+    load_model: "(name, options=None, *, label=None, all_labels=False)",
+    make_plan: "(request)",
+    Plan.run: "(model, *, name, on_set=None)",
+    compare: "(ours, theirs, *, test='bootstrap', draws=2000, level=0.95, seed=0)",
     CrossEncoder.score: "(pairs, *, show_progress=False)",
     CrossEncoder.score_detailed: "(pairs, *, show_progress=False)",
     CrossEncoder.predict_logits: "(pairs, *, show_progress=False)",
