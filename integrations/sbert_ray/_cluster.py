@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import ray
@@ -14,10 +16,12 @@ from sbert_ray.workers import Pool, Workers, settled
 from sbert_retriever.errors import InputError
 
 _ADDRESS = "RAY_ADDRESS"
-_TELEMETRY = "RAY_USAGE_STATS_ENABLED"
+# Nothing is sent to anybody, and Ray's ports, which listen on every interface, want a token.
+_PRIVATE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 # Only texts and counts pass through it; vectors never do.
 _OBJECT_STORE_BYTES = 512 * 2**20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
+_LOGGERS = {"ray.data": logging.WARNING, "ray.data._internal.progress": logging.ERROR}
 
 
 @contextmanager
@@ -25,25 +29,23 @@ def running(asked: Workers) -> Iterator[Pool]:
     """Ray, and the workers as it has room for them.
 
     What this process has started or joined (`ray.init`) is used and left running. Else the cluster
-    at RAY_ADDRESS is joined, or a local Ray is started on this machine alone, without a dashboard
+    at RAY_ADDRESS is joined, or a Ray of our own is started on this machine, without a dashboard
     and without usage statistics; both end with the call.
 
     Raises:
         InputError: There is no cluster at RAY_ADDRESS, or less room than was asked for.
     """
-    ours = not ray.is_initialized()
-    joined = not ours or bool(os.environ.get(_ADDRESS))
-    if ours:
-        _join() if joined else _start()
-    try:
-        with _quiet_data():
-            yield settled(asked, ray.cluster_resources(), growing=joined)
-    finally:
-        if ours:
-            ray.shutdown()
+    with ExitStack() as stack:
+        joined = True
+        if not ray.is_initialized():
+            joined = bool(os.environ.get(_ADDRESS))
+            stack.enter_context(_joined() if joined else _started())
+        stack.enter_context(_quiet())
+        yield settled(asked, ray.cluster_resources(), growing=joined)
 
 
-def _join() -> None:
+@contextmanager
+def _joined() -> Iterator[None]:
     try:
         ray.init(**_QUIET)
     except ConnectionError as error:
@@ -51,32 +53,46 @@ def _join() -> None:
             f"no Ray cluster answers at {_ADDRESS}={os.environ[_ADDRESS]}: start one there, or "
             f"unset {_ADDRESS} to use this machine alone"
         ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
-def _start() -> None:
-    before = os.environ.get(_TELEMETRY)
-    os.environ[_TELEMETRY] = "0"
+@contextmanager
+def _started() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _PRIVATE}
+    os.environ.update(_PRIVATE)
     try:
         ray.init(
             address="local",
             include_dashboard=False,
             object_store_memory=_OBJECT_STORE_BYTES,
-            _node_ip_address="127.0.0.1",
             **_QUIET,
         )
+        yield
     finally:
-        if before is None:
-            os.environ.pop(_TELEMETRY, None)
-        else:
-            os.environ[_TELEMETRY] = before
+        ray.shutdown()
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
-def _quiet_data() -> Iterator[None]:
-    """Ray Data without bars of its own, and with each window as a task of its own."""
-    context = DataContext.get_current().copy()
+def _quiet() -> Iterator[None]:
+    """Ray Data without bars and reports of its own, and with each window as a task of its own."""
+    with warnings.catch_warnings():
+        # It warns of a setting of its own.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context = DataContext.get_current().copy()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.target_max_block_size = 1
-    with DataContext.current(context):
+    with DataContext.current(context), ExitStack() as stack:
+        for name, level in _LOGGERS.items():
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(level)
         yield

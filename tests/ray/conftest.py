@@ -30,7 +30,6 @@ def two_cores(request: pytest.FixtureRequest) -> Iterator[None]:
         log_to_driver=False,
         logging_level="WARNING",
         _temp_dir=folder,
-        _node_ip_address="127.0.0.1",
     )
     try:
         yield

@@ -17,7 +17,11 @@ from sbert_retriever.errors import ContractError, InputError, ModelError, ReadEr
 from sbert_retriever.ingest.records import read_records
 from sbert_retriever.testing import HashEncoder, tiny_bert
 
-pytestmark = pytest.mark.usefixtures("two_cores")
+pytestmark = [
+    pytest.mark.usefixtures("two_cores"),
+    # Of a setting of Ray's own, when a dataset is made.
+    pytest.mark.filterwarnings("ignore:`use_push_based_shuffle` is deprecated:DeprecationWarning"),
+]
 
 TWO = Workers(count=2, cpus=1)
 TEXTS = [f"the cat number {n} has a house and {'very ' * (n % 7)}long words" for n in range(40)]
@@ -77,8 +81,18 @@ def test_shards_hold_what_one_process_gives(files: Path, tiny: Path, tmp_path: P
     wanted = alone.encode_passages([row["text"] for row in rows.values()])
     assert np.abs(vectors - wanted).max() < 1e-5
     assert not [path for path in out.iterdir() if path.suffix == ".part"]
+    assert import_parquet(out, tmp_path / "index").added == 52
+    with (
+        Retriever.open(tmp_path / "index", model=alone) as imported,
+        Retriever.open(":memory:", model=alone) as indexed,
+    ):
+        indexed.index(expected.values())
+        left, right = (r.search("dogs and cats 3", 5) for r in (imported, indexed))
+        assert [hit.passage for hit in left] == [hit.passage for hit in right]
+        assert np.allclose([h.score for h in left], [h.score for h in right], atol=1e-5)
 
 
+@pytest.mark.full
 def test_what_is_written_is_not_encoded_again(files: Path, tiny: Path, tmp_path: Path) -> None:
     """A second run adds nothing, a third what changed, in the place of what was there."""
     out, calls = tmp_path / "out", files / "a.jsonl"
@@ -104,23 +118,7 @@ def test_what_is_written_is_not_encoded_again(files: Path, tiny: Path, tmp_path:
     assert import_parquet(out, tmp_path / "index").unchanged == 53
 
 
-def test_an_import_is_the_collection_that_one_process_makes(
-    files: Path, tiny: Path, tmp_path: Path
-) -> None:
-    encode(files / "b.csv", tmp_path / "out", tiny)
-    assert import_parquet(tmp_path / "out", tmp_path / "index").added == 10
-    model = BiEncoder.load(tiny, device="cpu", dtype="float32")
-    with (
-        Retriever.open(tmp_path / "index", model=model) as imported,
-        Retriever.open(":memory:", model=model) as alone,
-    ):
-        alone.index(read_records(files / "b.csv"))
-        query = "dogs and cats 3"
-        left, right = imported.search(query, 5), alone.search(query, 5)
-        assert [hit.passage for hit in left] == [hit.passage for hit in right]
-        assert np.allclose([h.score for h in left], [h.score for h in right], atol=1e-5)
-
-
+@pytest.mark.full
 def test_a_run_that_has_not_ended_is_imported_only_when_asked(
     files: Path, tiny: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +132,7 @@ def test_a_run_that_has_not_ended_is_imported_only_when_asked(
     assert import_parquet(out, tmp_path / "index", partial=True).added == 10
 
 
+@pytest.mark.full
 def test_another_model_is_refused(files: Path, tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     encode(files / "b.csv", out, tiny)
@@ -144,6 +143,7 @@ def test_another_model_is_refused(files: Path, tiny: Path, tmp_path: Path) -> No
         encode(files / "b.csv", files, other)
 
 
+@pytest.mark.full
 def test_rows_of_a_dataset_are_passages(tmp_path: Path) -> None:
     """With metadata as mappings or as JSON text, or with an id field, as records."""
     rows = [
@@ -167,21 +167,19 @@ def test_rows_of_a_dataset_are_passages(tmp_path: Path) -> None:
         encode(records, tmp_path / "none", HashEncoder(dim=16))
 
 
-def test_a_server_gets_what_one_process_would_send(
-    files: Path, tiny: Path, server, serving
-) -> None:
+def test_a_server_gets_what_one_process_would_send(files: Path, server, serving) -> None:
     """Ids, payloads and contract are those of `Retriever.index`; a second run writes nothing."""
+    model = HashEncoder(dim=16)
     alone = serving(type(server)())
     passages = [
         passage
         for name in ("a.jsonl", "b.csv")
         for passage in read_records(files / name, on_failure=lambda _: None)
     ]
-    with Retriever.open(alone.url, model=tiny, device="cpu", dtype="float32") as retriever:
+    with Retriever.open(alone.url, model=model) as retriever:
         retriever.index(passages)
-    settings = {"model": tiny, "workers": TWO, "device": "cpu", "dtype": "float32"}
     sources = [files / "a.jsonl", files / "b.csv"]
-    report = index(sources, server.url, **settings)
+    report = index(sources, server.url, model=model, workers=TWO)
     assert (report.added, report.failed) == (49, 1)
     assert server.collections == alone.collections
     made, wanted = server.points["default"], alone.points["default"]
@@ -191,11 +189,12 @@ def test_a_server_gets_what_one_process_would_send(
         vectors = values["vector"]["dense"], wanted[point]["vector"]["dense"]
         assert np.allclose(*vectors, atol=1e-5)
     count = len(server.written)
-    again = index(sources, server.url, workers=TWO)
+    again = index(sources, server.url, model=model, workers=TWO)
     assert (again.added, again.unchanged, again.encoded) == (0, 49, 0)
     assert len(server.written) == count
 
 
+@pytest.mark.full
 def test_an_error_in_a_worker_keeps_its_class(files: Path, tmp_path: Path) -> None:
     class Failing(HashEncoder):
         def encode_passages(self, texts):
@@ -205,6 +204,7 @@ def test_an_error_in_a_worker_keeps_its_class(files: Path, tmp_path: Path) -> No
         encode(files / "b.csv", tmp_path / "out", Failing(dim=16))
 
 
+@pytest.mark.full
 def test_vectors_that_cannot_be_stored_are_failures(files: Path, tmp_path: Path) -> None:
     class Zero(HashEncoder):
         def encode_passages(self, texts):
@@ -212,13 +212,3 @@ def test_vectors_that_cannot_be_stored_are_failures(files: Path, tmp_path: Path)
 
     report = encode(files / "b.csv", tmp_path / "out", Zero(dim=16))
     assert (report.added, [f.id.rpartition("#")[2] for f in report.failures]) == (9, ["5"])
-
-
-def test_more_workers_than_there_is_room_for(files: Path, tmp_path: Path) -> None:
-    """Ray that runs already may grow; what this library starts may not, and says so at once."""
-    from sbert_ray.workers import settled
-
-    with pytest.raises(InputError, match="8 workers with 1 CPUs"):
-        settled(Workers(count=8), {"CPU": 2.0}, growing=False)
-    with pytest.raises(InputError, match=r"Workers\.cpus is 1\.5"):
-        Workers(cpus=1.5)
