@@ -8,6 +8,7 @@ import tomllib
 
 import langchain_sbert
 import pytest
+import sbert_ray
 from langchain_sbert import SBERTEmbeddings, SBERTFaqFirst, SBERTRetriever, SBERTVectorStore
 
 import sbert_retriever
@@ -86,16 +87,17 @@ def test_front_doors() -> None:
         "SBERTFaqTool",
         "SBERTFaqFirst",
     ]
+    assert sbert_ray.__all__ == ["encode_to_parquet", "import_parquet", "index", "Workers"]
 
 
-@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert, sbert_ray])
 def test_every_public_name_is_there_and_says_what_it_is(package) -> None:
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name))
         assert name in dir(package)
 
 
-@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert, sbert_ray])
 def test_an_unknown_name_is_an_attribute_error(package) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Retreiver'"):
         package.Retreiver  # noqa: B018  # looking it up is the test
@@ -251,6 +253,16 @@ CALLS = {
     SBERTVectorStore.from_texts: "(texts, embedding, metadatas=None, *, ids=None, **settings)",
     SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
     SBERTVectorStore.as_retriever: "(**settings)",
+    sbert_ray.encode_to_parquet: "(source, folder, *, model, text_field='text', id_field=None, "
+    "metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', workers=None, "
+    "shard_rows=1024, on_progress=None)",
+    sbert_ray.import_parquet: "(folder, location, *, collection_name='default', api_key=None, "
+    "partial=False, on_progress=None)",
+    sbert_ray.index: "(source, location, *, model=None, collection_name='default', tenant=None, "
+    "sparse=None, quantization=None, storage=None, filterable=None, text_field='text', "
+    "id_field=None, metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', "
+    "api_key=None, timeout_s=None, prefer_grpc=False, workers=None, on_progress=None)",
+    sbert_ray.Workers: "(*, count=None, cpus=None, gpus=None)",
     SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
     "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "
     "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
