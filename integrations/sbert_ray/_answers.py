@@ -66,7 +66,11 @@ class Tally:
     def report(self) -> IndexReport:
         """What is known so far."""
         return IndexReport(
-            **self.counts,
+            added=self.counts["added"],
+            updated=self.counts["updated"],
+            unchanged=self.counts["unchanged"],
+            encoded=self.counts["encoded"],
+            truncated=self.counts["truncated"],
             longest=self.longest,
             failed=len(self.failures),
             failures=tuple(self.failures),

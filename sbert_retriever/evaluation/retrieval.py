@@ -188,15 +188,16 @@ def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
     if kind == "neg_l2":
         squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
         distances = np.sqrt(np.maximum(squares - 2 * (left @ right.T), 0))
-        return -distances.astype(np.float32)
+        negated: Vectors = -distances.astype(np.float32, copy=False)
+        return negated
     rows = [-np.abs(right - vector).sum(axis=1, dtype=np.float32) for vector in left]
     return np.stack(rows)
 
 
 def _unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = vectors / np.where(lengths > 0, lengths, 1)
-    return unit
+    unit = vectors / np.where(lengths > 0, lengths, 1)
+    return unit.astype(np.float32, copy=False)
 
 
 def _best(scores: npt.NDArray[np.float32], depth: int) -> npt.NDArray[np.int64]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sbert_retriever.errors import ReadError
 from sbert_retriever.ingest.record_fields import Fields, Record
@@ -22,6 +22,10 @@ class BadLine:
 
     line: int
     reason: str
+
+
+Parser: TypeAlias = Callable[[Iterable[str], str, Fields], Iterator[Record | BadLine]]
+"""Lines, their source and what is looked for in them, to records."""
 
 
 def json_records(lines: Iterable[str], source: str, fields: Fields) -> Iterator[Record | BadLine]:
