@@ -8,6 +8,7 @@ import tomllib
 
 import langchain_sbert
 import pytest
+import sbert_ray
 from langchain_sbert import SBERTEmbeddings, SBERTFaqFirst, SBERTRetriever, SBERTVectorStore
 
 import sbert_retriever
@@ -25,8 +26,17 @@ from sbert_retriever import (
     Reranker,
     Retriever,
     SearchResult,
+    TrainConfig,
+    TrainData,
+    Trainer,
+    TrainStep,
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
+from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
+from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.evaluation.models import load_model
+from sbert_retriever.evaluation.significance import compare
+from sbert_retriever.evaluation.tasks import Plan, make_plan
 from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
 from sbert_retriever.mining import (
     communities,
@@ -36,6 +46,8 @@ from sbert_retriever.mining import (
     pairs_at_least,
     write_picture,
 )
+from sbert_retriever.serve import create_app, open_service, serve
+from sbert_retriever.training import mine_hard_negatives, read_config, read_objective
 from sbert_retriever.transfer import (
     copy_collection,
     drop_collection,
@@ -61,6 +73,10 @@ def test_front_doors() -> None:
         "Faq",
         "FaqEntry",
         "FaqAnswer",
+        "Trainer",
+        "TrainConfig",
+        "TrainStep",
+        "TrainData",
     ]
     assert langchain_sbert.__all__ == [
         "SBERTEmbeddings",
@@ -71,16 +87,17 @@ def test_front_doors() -> None:
         "SBERTFaqTool",
         "SBERTFaqFirst",
     ]
+    assert sbert_ray.__all__ == ["encode_to_parquet", "import_parquet", "index", "Workers"]
 
 
-@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert, sbert_ray])
 def test_every_public_name_is_there_and_says_what_it_is(package) -> None:
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name))
         assert name in dir(package)
 
 
-@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert, sbert_ray])
 def test_an_unknown_name_is_an_attribute_error(package) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Retreiver'"):
         package.Retreiver  # noqa: B018  # looking it up is the test
@@ -111,6 +128,10 @@ CALLS = {
     "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
     "long_passages='truncate', on_truncate='warn', batch_tokens=None, query_prompt=None)",
     CrossEncoder.warm_up: "()",
+    load_model: "(name, options=None, *, label=None, all_labels=False)",
+    make_plan: "(request)",
+    Plan.run: "(model, *, name, on_set=None)",
+    compare: "(ours, theirs, *, test='bootstrap', draws=2000, level=0.95, seed=0)",
     CrossEncoder.score: "(pairs, *, show_progress=False)",
     CrossEncoder.score_detailed: "(pairs, *, show_progress=False)",
     CrossEncoder.predict_logits: "(pairs, *, show_progress=False)",
@@ -195,6 +216,32 @@ CALLS = {
     switch_collection: "(location, collection_name, to_collection_name, *, drop_old=False, "
     "api_key=None)",
     drop_collection: "(location, collection_name, *, api_key=None)",
+    MicroBatcher: "(function, *, most=64, size=None, wait_s=0.002)",
+    MicroBatcher.run: "(items)",
+    MicroBatchedEncoder: "(encoder, *, wait_s=0.002, turn=None)",
+    open_service: "(location, *, collection_name='default', faq_name='faq', model=None, "
+    "reranker=None, device='auto', dtype='auto', api_key=None, tenant=None, faq_rerank=False, "
+    "log_unanswered=False)",
+    create_app: "(service, settings=None)",
+    serve: "(service, settings=None, *, on_listening=None)",
+    TwoEncoders.load: "(name, *, device='auto', dtype='auto', query_prompt=None, "
+    "passage_prompt=None, max_length=None, truncate_dim=None, pooling=None, normalize=None, "
+    "on_truncate='warn', batch_tokens=None)",
+    Trainer: "(config, output, *, data=None)",
+    Trainer.train: "(*, resume=False, on_log=None)",
+    TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "
+    "normalize=None, max_length=None, dropout=None, seed=0, device='auto', precision='float32', "
+    "save_every=500, keep_checkpoints=2, log_every=50)",
+    TrainStep: "(*, name='train', objective, data, epochs=1.0, max_updates=None, batch_size=16, "
+    "accumulate=1, learning_rate=2e-05, warmup=0.1, weight_decay=0.0, max_grad_norm=1.0, "
+    "smart_batching=False, chunk_size=None, negatives=1, view=None, crop=(0.1, 0.5), teacher=None, "
+    "matryoshka=(), matryoshka_weights=())",
+    TrainData: "(*, kind, files=(), rows=(), columns=<factory>, format=None, header=True, "
+    "encoding='utf-8', score_range=(0.0, 5.0), limit=None)",
+    read_config: "(path)",
+    read_objective: "(given)",
+    mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "
+    "margin=3.0)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
     "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
@@ -206,6 +253,16 @@ CALLS = {
     SBERTVectorStore.from_texts: "(texts, embedding, metadatas=None, *, ids=None, **settings)",
     SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
     SBERTVectorStore.as_retriever: "(**settings)",
+    sbert_ray.encode_to_parquet: "(source, folder, *, model, text_field='text', id_field=None, "
+    "metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', workers=None, "
+    "shard_rows=1024, on_progress=None)",
+    sbert_ray.import_parquet: "(folder, location, *, collection_name='default', api_key=None, "
+    "partial=False, on_progress=None)",
+    sbert_ray.index: "(source, location, *, model=None, collection_name='default', tenant=None, "
+    "sparse=None, quantization=None, storage=None, filterable=None, text_field='text', "
+    "id_field=None, metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', "
+    "api_key=None, timeout_s=None, prefer_grpc=False, workers=None, on_progress=None)",
+    sbert_ray.Workers: "(*, count=None, cpus=None, gpus=None)",
     SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
     "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "
     "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "

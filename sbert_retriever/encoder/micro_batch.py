@@ -1,0 +1,358 @@
+"""Texts of callers in several threads, encoded together.
+
+A caller that finds nobody at work begins at once. Those who come meanwhile wait until it is done,
+and are then answered as one batch: the busier, the larger the batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from sbert_retriever.encoder.texts import checked
+from sbert_retriever.errors import InputError, ModelError
+from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate, Role
+
+if TYPE_CHECKING:
+    from sbert_retriever.types import Vectors
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Turn: TypeAlias = Callable[..., Any]
+
+# So long after a batch of several callers the next may be expected.
+_BUSY_FOR = 10
+
+
+class _Job(Generic[Item, Result]):
+    """What one caller asked for, and how far it is."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self.results: list[Result] = []
+        self.error: Exception | None = None
+        self.done = False
+        self.turn = threading.Event()
+
+    @property
+    def left(self) -> list[Item]:
+        """What has no result yet."""
+        return self.items[len(self.results) :]
+
+    def take(self, results: Iterable[Result]) -> None:
+        """Keep results; the last ones end the job."""
+        self.results.extend(results)
+        self.done = len(self.results) == len(self.items)
+
+    def fail(self, error: Exception) -> None:
+        """End with an error."""
+        self.error, self.done = error, True
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """What a micro-batcher has done so far.
+
+    Args:
+        batches: Calls of the function.
+        items: Items given to it.
+        shares: Callers' shares in these batches; more than batches where they were joined.
+    """
+
+    batches: int = 0
+    items: int = 0
+    shares: int = 0
+
+
+class MicroBatcher(Generic[Item, Result]):
+    """One function over the items of many threads' calls, a batch at a time.
+
+    A batch is bounded by `most`; a call with more items has its turns between those of others. An
+    error reaches only whoever caused it: a batch that fails is done again, caller by caller.
+
+    Args:
+        function: Items to results, as many. Called by one thread at a time, that of a caller.
+        most: The size of a batch; a batch has an item at least.
+        size: What an item counts for; None is 1 each.
+        wait_s: Seconds that a batch waits for more callers right after one that several shared.
+            Nobody waits for this where nobody else is there.
+
+    Raises:
+        InputError: `most` or `wait_s` is out of range.
+
+    Examples:
+        >>> lengths = MicroBatcher(lambda texts: [len(text) for text in texts])
+        >>> lengths.run(["a", "abc"])
+        [1, 3]
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[Item]], Sequence[Result]],
+        *,
+        most: int = 64,
+        size: Callable[[Item], int] | None = None,
+        wait_s: float = 0.002,
+    ) -> None:
+        if most < 1 or not 0 <= wait_s < 1:
+            raise InputError(
+                f"most is {most} and wait_s {wait_s}, expected 1 or more and less than a second"
+            )
+        self._function, self._most, self._wait_s = function, most, wait_s
+        self._size = size or _one
+        self._guard = threading.Lock()
+        self._arrival = threading.Condition(self._guard)
+        self._waiting: deque[_Job[Item, Result]] = deque()
+        self._led = False
+        self._last_callers, self._last_end = 1, -1.0
+        self._counts = BatchCounts()
+
+    @property
+    def counts(self) -> BatchCounts:
+        """What was done so far."""
+        return self._counts
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have no answer yet."""
+        return len(self._waiting)
+
+    def run(self, items: Iterable[Item]) -> list[Result]:
+        """The results of some items, in their order.
+
+        Raises:
+            Exception: What the function raised for these items.
+        """
+        job: _Job[Item, Result] = _Job(list(items))
+        if not job.items:
+            return []
+        with self._guard:
+            self._waiting.append(job)
+            leads, self._led = not self._led, True
+            self._arrival.notify()
+        if not leads:
+            job.turn.wait()
+        if not job.done:
+            self._lead(job)
+        if job.error is not None:
+            raise job.error
+        return job.results
+
+    def _lead(self, own: _Job[Item, Result]) -> None:
+        """Do batches until the own job is done, then let the next in line go on."""
+        try:
+            while not own.done:
+                self._batch()
+        finally:
+            with self._guard:
+                if not own.done:  # stopped from outside, by Ctrl-C perhaps
+                    self._waiting.remove(own)
+                self._settle(list(self._waiting))
+                following = self._waiting[0] if self._waiting else None
+                self._led = following is not None
+            if following is not None:
+                following.turn.set()
+
+    def _settle(self, jobs: Iterable[_Job[Item, Result]]) -> None:
+        """Let those go that are done, and put the others at the end of the line."""
+        for job in jobs:
+            self._waiting.remove(job)
+            if job.done:
+                job.turn.set()
+            else:
+                self._waiting.append(job)
+
+    def _batch(self) -> None:
+        with self._guard:
+            self._await_others()
+            shares = self._shares()
+        self._answer(shares)
+        with self._guard:
+            self._last_callers, self._last_end = len(shares), monotonic()
+            self._settle([job for job, _ in shares])
+
+    def _await_others(self) -> None:
+        """Right after a batch of several, wait a moment for as many."""
+        since = monotonic() - self._last_end
+        if self._last_callers > 1 and since < _BUSY_FOR * self._wait_s:
+            self._arrival.wait_for(
+                lambda: len(self._waiting) >= self._last_callers, timeout=self._wait_s
+            )
+
+    def _shares(self) -> list[tuple[_Job[Item, Result], list[Item]]]:
+        """Whose items make the next batch, and which."""
+        shares: list[tuple[_Job[Item, Result], list[Item]]] = []
+        room = self._most
+        for job in self._waiting:
+            share: list[Item] = []
+            for item in job.left:
+                size = self._size(item)
+                if size > room and (shares or share):
+                    break
+                share.append(item)
+                room -= size
+            if share:
+                shares.append((job, share))
+            if room <= 0:
+                break
+        return shares
+
+    def _answer(self, shares: list[tuple[_Job[Item, Result], list[Item]]]) -> None:
+        try:
+            results = self._called([item for _, share in shares for item in share], len(shares))
+        except Exception as error:
+            if len(shares) == 1:
+                shares[0][0].fail(error)
+                return
+            for caller in shares:
+                self._answer([caller])
+            return
+        start = 0
+        for job, share in shares:
+            job.take(results[start : start + len(share)])
+            start += len(share)
+
+    def _called(self, items: list[Item], shares: int) -> Sequence[Result]:
+        done = self._counts
+        self._counts = BatchCounts(done.batches + 1, done.items + len(items), done.shares + shares)
+        results = self._function(items)
+        if len(results) != len(items):
+            raise ModelError(f"a batch of {len(items)} items gave {len(results)} results")
+        return results
+
+
+# A batch should take some tens of milliseconds on a processor, so that nobody waits long for it.
+_CHARACTERS_AT_ONCE = 8000
+_CHARACTERS_READ = 1500
+_CHARACTERS_OF_SPECIAL_TOKENS = 10
+
+
+def text_batcher(encode: Callable[[list[str]], Vectors]) -> MicroBatcher[str, Any]:
+    """A micro-batcher of texts, whose results are the rows of what `encode` gives."""
+    return MicroBatcher(encode, most=_CHARACTERS_AT_ONCE, size=_characters)  # type: ignore[arg-type]  # rows of an array
+
+
+class MicroBatchedEncoder:
+    """An encoder whose callers in several threads are encoded together. Itself an `Encoder`.
+
+    Vectors are those that the encoder gives, but for the last digits: padding differs. It never
+    warns of truncation.
+
+    Args:
+        encoder: What encodes.
+        wait_s: As for `MicroBatcher`.
+        turn: Called with a function and its arguments, gives what they give: where models share a
+            processor, it lets one of them work at a time. None calls at once.
+    """
+
+    def __init__(
+        self, encoder: Encoder, *, wait_s: float = 0.002, turn: Turn | None = None
+    ) -> None:
+        self._encoder = encoder
+        self._turn = turn or _at_once
+        self._batcher: MicroBatcher[tuple[Role, str], Any] = MicroBatcher(
+            self._encode,
+            most=_CHARACTERS_AT_ONCE,
+            size=lambda item: _characters(item[1]),
+            wait_s=wait_s,
+        )
+
+    @property
+    def encoder(self) -> Encoder:
+        """What encodes."""
+        return self._encoder
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return self._encoder.dim
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """What a collection remembers of the encoder."""
+        return self._encoder.identity
+
+    @property
+    def on_truncate(self) -> OnTruncate:
+        """What the encoder does with a text that is too long, where it is asked by itself."""
+        policy: OnTruncate = getattr(self._encoder, "on_truncate", "ignore")
+        return policy
+
+    @property
+    def counts(self) -> BatchCounts:
+        """What was done so far."""
+        return self._batcher.counts
+
+    def encode_queries(self, texts: Iterable[str]) -> Vectors:
+        """Encode questions: float32 (n, dim)."""
+        return self._vectors("query", texts)
+
+    def encode_passages(self, texts: Iterable[str]) -> Vectors:
+        """Encode passages: float32 (n, dim)."""
+        return self._vectors("passage", texts)
+
+    def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
+        """One float32 (tokens, width) a text, for late interaction; each caller by itself.
+
+        Raises:
+            InputError: The encoder gives none.
+        """
+        encode = getattr(self._encoder, "encode_tokens", None)
+        if encode is None:
+            raise InputError(
+                f"token vectors were asked for, and {type(self._encoder).__name__} gives none"
+            )
+        tokens: list[Vectors] = self._turn(partial(encode, role=role), list(checked(texts)))
+        return tokens
+
+    def warm_up(self) -> None:
+        """Read the weights now, so that no text has to wait for them."""
+        warm_up = getattr(self._encoder, "warm_up", None)
+        if warm_up is not None:
+            self._turn(warm_up)
+
+    def _vectors(self, role: Role, texts: Iterable[str]) -> Vectors:
+        given = checked(list(checked(texts)))
+        rows = self._batcher.run([(role, text) for text in given])
+        return np.stack(rows) if rows else np.empty((0, self.dim), dtype=np.float32)
+
+    def _encode(self, items: list[tuple[Role, str]]) -> Sequence[Any]:
+        rows: list[Any] = [None] * len(items)
+        roles: tuple[Role, Role] = ("query", "passage")
+        for role in roles:
+            places = [n for n, (asked, _) in enumerate(items) if asked == role]
+            if places:
+                vectors = self._of_role(role, [items[n][1] for n in places])
+                for place, vector in zip(places, vectors, strict=True):
+                    rows[place] = vector
+        return rows
+
+    def _of_role(self, role: Role, texts: list[str]) -> Vectors:
+        detailed = getattr(self._encoder, "encode_detailed", None)
+        vectors: Vectors
+        if detailed is not None and self.on_truncate != "error":
+            vectors = self._turn(partial(detailed, role=role), texts).vectors
+            return vectors
+        named = "encode_queries" if role == "query" else "encode_passages"
+        vectors = self._turn(getattr(self._encoder, named), texts)
+        return vectors
+
+
+def _one(_: object) -> int:
+    return 1
+
+
+def _at_once(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+def _characters(text: str) -> int:
+    """What a text costs, roughly; a model reads no more than so many tokens of it."""
+    return min(len(text), _CHARACTERS_READ) + _CHARACTERS_OF_SPECIAL_TOKENS

@@ -1,0 +1,197 @@
+"""/faq: ask, and look after the entries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.exceptions import HTTPException
+
+from sbert_retriever.faq import FaqAnswer, FaqEntry
+from sbert_retriever.serve.calls import Calls, StrictRoute
+from sbert_retriever.serve.problems import responses
+from sbert_retriever.serve.schemas import (
+    Deleted,
+    FaqAnswerBody,
+    FaqEntries,
+    FaqEntryAnswer,
+    FaqEntryBody,
+    FaqEntryWhole,
+    FaqFeedback,
+    FaqQuestion,
+    Kept,
+)
+
+EntryId = Annotated[str, Path(min_length=1, max_length=1000, description="The entry's id.")]
+
+
+def faq_routes(calls: Calls) -> APIRouter:
+    """The routes of the FAQ."""
+    router = APIRouter(prefix="/faq", tags=["faq"], route_class=StrictRoute)
+    _asking(router, calls)
+    _reading(router, calls)
+    _writing(router, calls)
+    return router
+
+
+def _asking(router: APIRouter, calls: Calls) -> None:
+    @router.post(
+        "/ask",
+        response_model=FaqAnswerBody,
+        responses=responses(404),
+        summary='An answer, a short list, or "I don\'t know"',
+    )
+    async def ask(asked: FaqQuestion, request: Request) -> Response:
+        calls.check_text("question", asked.question)
+        calls.note(request, texts={"question": asked.question})
+        return await calls.answer(lambda waited_ms: _asked(calls, asked, waited_ms))
+
+    @router.post(
+        "/feedback",
+        response_model=Kept,
+        responses=responses(404),
+        status_code=201,
+        summary="Keep what a user said of an answer",
+    )
+    async def feedback(said: FaqFeedback) -> Response:
+        return await calls.answer(lambda _: _fed_back(calls, said), status=201)
+
+
+def _reading(router: APIRouter, calls: Calls) -> None:
+    @router.get(
+        "/entries",
+        response_model=FaqEntries,
+        responses=responses(404, body=False),
+        summary="Entries, by their ids",
+    )
+    async def entries(
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    ) -> Response:
+        return await calls.answer(lambda _: _listed(calls, limit, offset))
+
+    @router.get(
+        "/entries/{entry_id:path}",
+        response_model=FaqEntryAnswer,
+        responses=responses(404, body=False),
+        summary="An entry",
+    )
+    async def entry(entry_id: EntryId) -> Response:
+        return await calls.answer(lambda _: entry_answer(_existing(calls, entry_id)))
+
+
+def _writing(router: APIRouter, calls: Calls) -> None:
+    writing = threading.Lock()
+
+    @router.post(
+        "/entries",
+        response_model=FaqEntryAnswer,
+        responses=responses(404, 409),
+        status_code=201,
+        summary="Add an entry",
+    )
+    async def add(whole: FaqEntryWhole) -> Response:
+        def work(_: float) -> dict[str, Any]:
+            faq, made = calls.service.asked(), FaqEntry(**_fields(whole))
+            with writing:
+                if faq.get(made.id) is not None:
+                    raise HTTPException(409, "there is an entry of this id: PUT replaces it")
+                faq.add(made)
+            return entry_answer(made)
+
+        return await calls.answer(work, status=201)
+
+    @router.put(
+        "/entries/{entry_id:path}",
+        response_model=FaqEntryAnswer,
+        responses=responses(404),
+        summary="Add an entry, or replace the one of this id",
+    )
+    async def put(entry_id: EntryId, body: FaqEntryBody) -> Response:
+        def work(_: float) -> dict[str, Any]:
+            made = FaqEntry(id=entry_id, **_fields(body))
+            with writing:
+                calls.service.asked().add(made, replace=True)
+            return entry_answer(made)
+
+        return await calls.answer(work)
+
+    @router.delete(
+        "/entries/{entry_id:path}",
+        response_model=Deleted,
+        responses=responses(404, body=False),
+        summary="Delete an entry",
+    )
+    async def delete(entry_id: EntryId) -> Response:
+        def work(_: float) -> dict[str, Any]:
+            with writing:
+                there = calls.service.asked().delete(_existing(calls, entry_id).id)
+            return {"deleted": int(there)}
+
+        return await calls.answer(work)
+
+
+def _asked(calls: Calls, asked: FaqQuestion, waited_ms: float) -> dict[str, Any]:
+    budget = None if asked.budget_ms is None else max(asked.budget_ms - waited_ms, 0.0)
+    answer = calls.service.asked().ask(
+        asked.question, asked.previous, budget, k=asked.k, filter=asked.filter
+    )
+    calls.metrics.faq_outcome(answer.outcome)
+    return faq_answer(answer, waited_ms)
+
+
+def faq_answer(answer: FaqAnswer, waited_ms: float = 0.0) -> dict[str, Any]:
+    """An answer as it goes out."""
+    timings = {"wait": waited_ms, **answer.timings_ms}
+    timings["total"] = timings.get("total", 0.0) + waited_ms
+    return {
+        "outcome": answer.outcome,
+        "answer": answer.answer,
+        "confidence": answer.confidence,
+        "candidates": [
+            {
+                "entry": entry_answer(each.entry),
+                "phrasing": each.phrasing,
+                "score": each.score,
+                "score_kind": each.score_kind,
+                "first_score": each.first_score,
+            }
+            for each in answer.candidates
+        ],
+        "entry": None if answer.entry is None else entry_answer(answer.entry),
+        "phrasing": answer.phrasing,
+        "question": answer.question,
+        "exact": answer.exact,
+        "fallback": answer.fallback,
+        "timings_ms": {stage: round(ms, 3) for stage, ms in timings.items()},
+    }
+
+
+def entry_answer(entry: FaqEntry) -> dict[str, Any]:
+    """An entry as it goes out."""
+    return asdict(entry)
+
+
+def _listed(calls: Calls, limit: int, offset: int) -> dict[str, Any]:
+    entries = calls.service.asked().entries()
+    shown = entries[offset : offset + limit]
+    return {"entries": [entry_answer(entry) for entry in shown], "count": len(entries)}
+
+
+def _existing(calls: Calls, entry_id: str) -> FaqEntry:
+    found = calls.service.asked().get(entry_id)
+    if found is None:
+        raise HTTPException(404, "there is no entry of this id")
+    return found
+
+
+def _fed_back(calls: Calls, said: FaqFeedback) -> Mapping[str, Any]:
+    calls.service.asked().feedback(said.question, _existing(calls, said.entry).id, said.good)
+    return {"kept": True}
+
+
+def _fields(body: FaqEntryBody) -> dict[str, Any]:
+    return body.model_dump()

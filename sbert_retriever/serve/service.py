@@ -1,0 +1,194 @@
+"""What the service does, without HTTP: each method is called in a thread and gives plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from sbert_retriever.errors import CollectionNotFoundError, InputError, SbertError
+from sbert_retriever.retriever import Retriever
+from sbert_retriever.serve.models import SharedModels
+from sbert_retriever.serve.paper import Paper
+
+if TYPE_CHECKING:
+    from sbert_retriever.faq import Faq
+    from sbert_retriever.types import Encoder, RetrieverInfo
+
+_WARM_UP = "water"
+
+
+@dataclass
+class Service:
+    """A collection to search, an FAQ, and the models of both. Made by `open_service`.
+
+    Args:
+        models: Shared by all.
+        retriever: Over the collection; None where only an FAQ is served.
+        faq: None where there is none.
+        closing: Further things to close.
+    """
+
+    models: SharedModels
+    retriever: Retriever | None = None
+    faq: Faq | None = None
+    closing: list[Any] = field(default_factory=list)
+    ready: bool = False
+    failure: str | None = None
+
+    def __post_init__(self) -> None:
+        self.paper = Paper(self.models)
+        self._reranked: Retriever | None = None
+
+    def searched(self, *, rerank: bool) -> Retriever:
+        """The retriever, with the shared cross-encoder where one is needed.
+
+        Raises:
+            CollectionNotFoundError: Only an FAQ is served.
+            InputError: There is no cross-encoder.
+        """
+        if self.retriever is None:
+            raise CollectionNotFoundError("this service has no collection to search, only an FAQ")
+        saved = self.retriever.profile
+        if not rerank and (saved is None or not saved.reranks):
+            return self.retriever
+        if self._reranked is None:
+            self._reranked = self.retriever.with_reranker(self.models.reranker())
+        return self._reranked
+
+    def asked(self) -> Faq:
+        """The FAQ.
+
+        Raises:
+            CollectionNotFoundError: None is served.
+        """
+        if self.faq is None:
+            raise CollectionNotFoundError(
+                "this service has no FAQ: import one with `sbert-retriever faq import` and start "
+                "the service again"
+            )
+        return self.faq
+
+    def warm_up(self) -> None:
+        """Load what the first question needs; `ready` or `failure` says how it went."""
+        try:
+            self.models.encoder.warm_up()
+            self.models.encoder.encode_queries([_WARM_UP])
+            if self.faq is not None:
+                self.faq.warm_up()
+            if self.retriever is not None:
+                profile = self.retriever.profile
+                self.searched(rerank=profile is not None and profile.reranks).search(_WARM_UP, 1)
+        except SbertError as error:
+            self.failure = str(error)
+        else:
+            self.ready = True
+
+    def info(self) -> RetrieverInfo | None:
+        """What is known of the collection."""
+        return None if self.retriever is None else self.retriever.info()
+
+    def close(self) -> None:
+        """Write to the disk, and let go of the location."""
+        for each in (self.faq, self.retriever, *self.closing):
+            if each is not None:
+                each.close()
+        self.models.close()
+
+
+def open_service(
+    location: str | PathLike[str],
+    *,
+    collection_name: str = "default",
+    faq_name: str = "faq",
+    model: str | PathLike[str] | Encoder | None = None,
+    reranker: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    api_key: str | None = None,
+    tenant: str | None = None,
+    faq_rerank: bool = False,
+    log_unanswered: bool = False,
+) -> Service:
+    """Open a collection, an FAQ, or both, to be served.
+
+    Args:
+        location: A folder or a URL.
+        collection_name: Which collection is searched.
+        faq_name: Which collection is the FAQ.
+        model: As for `Retriever.open`.
+        reranker: The cross-encoder; None is the one of the collection's profile, or the package's.
+        device: For all models.
+        dtype: For all models.
+        api_key: For a URL.
+        tenant: As for `Retriever.open`; for the collection that is searched.
+        faq_rerank: Whether the cross-encoder looks at the FAQ's best entries again.
+        log_unanswered: As for `Faq.open`.
+
+    Raises:
+        CollectionNotFoundError: Neither is there.
+        ContractError: One was built with another model.
+        InputError: Both are there, and were built with different models.
+    """
+    settings: dict[str, Any] = {"device": device, "dtype": dtype, "api_key": api_key}
+    first = _existing(location, collection_name, model=model, tenant=tenant, **settings)
+    second = _existing(location, faq_name, model=model, **settings)
+    opened = [each for each in (first, second) if each is not None]
+    if not opened:
+        raise CollectionNotFoundError(
+            f"there is neither a collection {collection_name!r} nor an FAQ {faq_name!r} at "
+            f"{location}: index something first, or import an FAQ"
+        )
+    try:
+        models = _shared(opened, reranker, settings)
+        served = Service(models, closing=opened)
+        common: dict[str, Any] = {"model": models.encoder, "api_key": api_key, "create": False}
+        if first is not None:
+            served.retriever = Retriever.open(
+                location, collection_name=collection_name, tenant=tenant, **common
+            )
+        if second is not None:
+            from sbert_retriever.faq import Faq
+
+            served.faq = Faq.open(
+                location,
+                collection_name=faq_name,
+                reranker=models.reranker() if faq_rerank else None,
+                log_unanswered=log_unanswered,
+                **common,
+            )
+        return served
+    except BaseException:
+        for each in opened:
+            each.close()
+        raise
+
+
+def _shared(
+    opened: list[Retriever], reranker: str | None, settings: dict[str, Any]
+) -> SharedModels:
+    """One encoder for all collections."""
+    _check_alike(opened[0], opened[-1])
+    profile = opened[0].profile
+    named = reranker or (profile.reranker if profile is not None else None)
+    return SharedModels(
+        opened[0].encoder, reranker=named, device=settings["device"], dtype=settings["dtype"]
+    )
+
+
+def _check_alike(first: Retriever, second: Retriever) -> None:
+    """One service has one encoder."""
+    mine, other = first.info().identity, second.info().identity
+    if mine is not None and other is not None and (differing := mine.differences(other)):
+        raise InputError(
+            f"collection {first.store.collection_name!r} and FAQ {second.store.collection_name!r} "
+            f"were built with different models ({', '.join(differing)}): serve them apart, each "
+            "by its own --collection and --faq"
+        )
+
+
+def _existing(location: str | PathLike[str], name: str, **settings: Any) -> Retriever | None:
+    try:
+        return Retriever.open(location, collection_name=name, create=False, **settings)
+    except CollectionNotFoundError:
+        return None

@@ -1,0 +1,71 @@
+"""What a service allows: sizes, numbers, times, keys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.serve.keys import Keys
+from sbert_retriever.types.checks import whole
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """Limits of a service.
+
+    Args:
+        host: Where it listens.
+        port: Where it listens; 0 takes a free one.
+        keys: Who may ask; without any, everybody who reaches it.
+        threads: Requests that are worked on at a time. Those that encode share batches.
+        queue: Requests that may wait for their turn; the next ones get 429.
+        timeout_s: Seconds after which a request is answered with 504.
+        max_body: Bytes of a request's body.
+        max_batch: Texts to embed, or documents to rerank, in a request.
+        max_k: Hits of a search.
+        max_text: Characters of a question.
+        origins: Web pages of other origins that may ask, such as "https://example.org"; "*" is
+            all of them. Without any, browsers keep other pages out (CORS).
+        log_texts: Whether questions stand in the log.
+
+    Raises:
+        InputError: A value is out of range.
+        InputTypeError: A number is none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    keys: Keys = field(default_factory=Keys)
+    threads: int = 16
+    queue: int = 64
+    timeout_s: float = 30.0
+    max_body: int = 8 * 2**20
+    max_batch: int = 2048
+    max_k: int = 1000
+    max_text: int = 20_000
+    origins: tuple[str, ...] = ()
+    log_texts: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "max_body", "max_batch", "max_k", "max_text"):
+            whole(name, getattr(self, name), least=1)
+        whole("queue", self.queue, least=0)
+        if not 0 <= whole("port", self.port, least=0) < 65536:
+            raise InputError(f"port is {self.port}, expected 0 to 65535")
+        if not 0 < self.timeout_s < math.inf:
+            raise InputError(f"timeout_s is {self.timeout_s}, expected seconds above 0")
+        if not self.host.strip():
+            raise InputError("host is empty: give 127.0.0.1, or an address of this machine")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in _LOOPBACK
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether other machines can reach it and no key is wanted."""
+        return not self.loopback and not self.keys

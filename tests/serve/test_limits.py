@@ -1,0 +1,182 @@
+"""Lines, keys, counters and logs, without a process."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from sbert_retriever.errors import InputError, InputTypeError, ReadError
+from sbert_retriever.serve import ServeSettings
+from sbert_retriever.serve.keys import Keys, read_keys
+from sbert_retriever.serve.logs import LOGGER, log, logging_to
+from sbert_retriever.serve.metrics import Metrics
+from sbert_retriever.serve.workers import BusyError, OverdueError, Workers
+
+KEY = "0123456789abcdef"
+
+
+# Workers --------------------------------------------------------------------------------
+
+
+async def test_a_full_line_sends_the_next_one_away_until_there_is_room() -> None:
+    """Two threads and a place to wait: the fourth is told when to come back."""
+    gate, workers = threading.Event(), Workers(threads=2, queue=1, timeout_s=20)
+    running = [asyncio.create_task(workers.run(lambda _: gate.wait(20))) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert (workers.under_way, workers.waiting) == (3, 1)
+    with pytest.raises(BusyError, match="come back in") as caught:
+        await workers.run(lambda _: True)
+    assert caught.value.retry_after_s >= 1
+    gate.set()
+    assert await asyncio.gather(*running) == [True, True, True]
+    await asyncio.sleep(0)
+    assert (workers.under_way, workers.refused) == (0, 1)
+    assert await workers.run(lambda _: "room") == "room"
+    workers.close()
+
+
+async def test_what_takes_too_long_is_given_up_and_keeps_its_place_until_it_ends() -> None:
+    gate, workers = threading.Event(), Workers(threads=1, queue=0, timeout_s=0.05)
+    with pytest.raises(OverdueError):
+        await workers.run(lambda _: gate.wait(20))
+    assert workers.under_way == 1
+    with pytest.raises(BusyError):
+        await workers.run(lambda _: True)
+    gate.set()
+    while workers.under_way:
+        await asyncio.sleep(0.001)
+    workers.close()
+
+
+async def test_an_error_comes_back_as_it_was_raised() -> None:
+    workers = Workers(threads=1, queue=0, timeout_s=20)
+
+    def failing(_: float) -> None:
+        raise InputError("wrong")
+
+    with pytest.raises(InputError, match="wrong"):
+        await workers.run(failing)
+    workers.close()
+
+
+# Keys -----------------------------------------------------------------------------------
+
+
+def test_keys_are_read_from_a_file_and_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"# the first\n\n  {KEY}  \n")
+    keys = read_keys(file, {"SBERT_RETRIEVER_API_KEYS": "fedcba9876543210, another-long-key-1"})
+    assert len(keys) == 3
+    for key in (KEY, "fedcba9876543210", "another-long-key-1"):
+        assert keys.accept(key)
+    for key in (None, "", KEY[:-1], KEY + "0", "# the first", KEY.upper(), "ключ" * 8):
+        assert not keys.accept(key)
+    assert not read_keys(None, {})
+
+
+def test_keys_are_shown_nowhere() -> None:
+    keys = Keys([KEY])
+    assert KEY not in f"{keys!r} {keys} {vars(keys)} {ServeSettings(keys=keys)!r}"
+
+
+@pytest.mark.parametrize(
+    "key", ["short", "ключ-который-достаточно-длинный", "a\x07 bell in the key"]
+)
+def test_a_key_that_is_too_weak_is_refused_by_its_place(key: str) -> None:
+    with pytest.raises(InputError, match="API key 2 is too short") as caught:
+        Keys([KEY, key])
+    assert key not in str(caught.value)
+
+
+def test_a_file_of_keys_that_has_none_is_refused(tmp_path: Path) -> None:
+    """An empty file would open the service to all."""
+    (tmp_path / "empty").write_text("# none yet\n")
+    with pytest.raises(InputError, match="has no API key"):
+        read_keys(tmp_path / "empty", {})
+    with pytest.raises(ReadError, match="No such file"):
+        read_keys(tmp_path / "absent", {})
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ReadError, match="not UTF-8"):
+        read_keys(tmp_path / "binary", {})
+
+
+# Settings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"port": 70_000},
+        {"threads": 0},
+        {"queue": -1},
+        {"timeout_s": 0.0},
+        {"timeout_s": float("inf")},
+        {"host": " "},
+        {"max_body": 0},
+    ],
+)
+def test_settings_out_of_range_are_refused(settings) -> None:
+    with pytest.raises(InputError, match=r"expected|empty"):
+        ServeSettings(**settings)
+    with pytest.raises(InputTypeError, match="whole number"):
+        ServeSettings(threads=1.5)
+
+
+def test_who_may_come_in_follows_from_host_and_keys() -> None:
+    assert not ServeSettings().open_to_all
+    assert ServeSettings(host="0.0.0.0").open_to_all
+    assert not ServeSettings(host="0.0.0.0", keys=Keys([KEY])).open_to_all
+
+
+# Metrics --------------------------------------------------------------------------------
+
+
+def test_metrics_are_written_as_prometheus_reads_them() -> None:
+    metrics = Metrics()
+    metrics.request("/search", "POST", 200, 0.0007)
+    metrics.request("/search", "POST", 200, 0.3)
+    metrics.request('/odd"\\\n', "GET", 404, 100.0)
+    metrics.stages({"encode": 4.0})
+    metrics.faq_outcome("abstain")
+    metrics.watch("waiting", "gauge", "Requests that wait.", lambda: 3)
+    lines = metrics.rendered().splitlines()
+    assert 'sbert_retriever_requests_total{route="/search",method="POST",status="200"} 2' in lines
+    assert (
+        'sbert_retriever_requests_total{route="/odd\\"\\\\\\n",method="GET",status="404"} 1'
+        in lines
+    )
+    assert 'sbert_retriever_request_seconds_bucket{route="/search",le="0.001"} 1' in lines
+    assert 'sbert_retriever_request_seconds_bucket{route="/search",le="0.25"} 1' in lines
+    assert 'sbert_retriever_request_seconds_bucket{route="/search",le="0.5"} 2' in lines
+    assert 'sbert_retriever_request_seconds_bucket{route="/search",le="+Inf"} 2' in lines
+    assert 'sbert_retriever_request_seconds_sum{route="/search"} 0.3007' in lines
+    assert 'sbert_retriever_stage_seconds_bucket{stage="encode",le="0.005"} 1' in lines
+    assert 'sbert_retriever_faq_questions_total{outcome="abstain"} 1' in lines
+    assert "sbert_retriever_waiting 3" in lines
+    assert lines.count("# TYPE sbert_retriever_request_seconds histogram") == 1
+
+
+# Logs -----------------------------------------------------------------------------------
+
+
+def test_logs_are_json_lines_without_texts_of_users() -> None:
+    """An error that quotes a question is logged by its type and place alone."""
+    for texts in (False, True):
+        stream = io.StringIO()
+        with logging_to(stream, texts=texts):
+            log("request", status=200, ms=1.5)
+            try:
+                raise ValueError("the question was: my secret")
+            except ValueError as error:
+                LOGGER.error("fault", exc_info=error)
+        first, second = map(json.loads, stream.getvalue().splitlines())
+        assert (first["event"], first["status"], first["ms"]) == ("request", 200, 1.5)
+        assert second["error"]["type"] == "ValueError"
+        assert "test_limits.py" in second["error"]["at"][-1]
+        assert ("my secret" in stream.getvalue()) is texts
+    assert not LOGGER.handlers

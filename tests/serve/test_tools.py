@@ -1,0 +1,67 @@
+"""Search and FAQ lookup as tools, driven by the official client over stdio."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from sbert_retriever import BiEncoder, Retriever
+
+ROOT = Path(__file__).parents[2]
+
+
+def parameters(location: Path, *options: str) -> StdioServerParameters:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "integrations")])
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "sbert_retriever", "mcp", str(location), *options],
+        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+    )
+
+
+def content(result) -> dict:
+    assert not result.is_error, result.content
+    return json.loads(result.content[0].text)
+
+
+async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEncoder) -> None:
+    with Retriever.open(location, model=minilm) as retriever:
+        expected = [hit.id for hit in retriever.search("merge two dictionaries", 3)]
+    async with Client(stdio_client(parameters(location))) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"search", "faq_lookup"}
+        assert all(tool.description and tool.annotations.read_only_hint for tool in tools.values())
+        assert tools["search"].input_schema["required"] == ["query"]
+        found = content(
+            await client.call_tool("search", {"query": "merge two dictionaries", "k": 3})
+        )
+        assert [hit["id"] for hit in found["hits"]] == expected
+        some = {"query": "merge", "filter": {"year": 2019}}
+        assert [h["id"] for h in content(await client.call_tool("search", some))["hits"]] == [
+            "lists"
+        ]
+        answer = content(await client.call_tool("faq_lookup", {"question": "When are you open?"}))
+        assert (answer["outcome"], answer["entry"]["id"]) == ("answer", "hours")
+        unknown = content(await client.call_tool("faq_lookup", {"question": "who is the pope?"}))
+        assert (unknown["outcome"], unknown["answer"]) == ("abstain", None)
+        wrong = {"query": "merge", "filter": {"year": {"near": 1}}}
+        refused = await client.call_tool("search", wrong)
+        assert refused.is_error
+        assert "near" in refused.content[0].text
+
+
+async def test_only_what_is_there_is_offered(location: Path) -> None:
+    async with Client(stdio_client(parameters(location, "--faq", "none"))) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["search"]
+
+
+@pytest.mark.parametrize("k", [0, 51, "many"])
+async def test_arguments_are_checked(location: Path, k) -> None:
+    async with Client(stdio_client(parameters(location))) as client:
+        result = await client.call_tool("search", {"query": "a", "k": k})
+        assert result.is_error
