@@ -54,12 +54,9 @@ app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.add_typer(faq.app, name="faq")
 app.command("train")(training.train)
-app.command("evaluate")(evaluation.evaluate)
 app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
 app.command("bench")(bench.bench)
-app.command("paper-efficiency")(efficiency.paper_efficiency)
-app.command("paper")(paper.paper)
 
 
 def _print_version(wanted: bool) -> None:
