@@ -140,9 +140,7 @@ def report(arguments, taken, statuses, early, late, seconds: float) -> None:
     shares = late["sbert_retriever_batch_shares_total"] / late["sbert_retriever_batches_total"]
     print(f"callers a batch: {shares:.2f}")
     name = "process_resident_memory_bytes"
-    print(
-        f"memory: {early[name] / 2**20:.0f} MiB early, {late[name] / 2**20:.0f} at the end"
-    )
+    print(f"memory: {early[name] / 2**20:.0f} MiB early, {late[name] / 2**20:.0f} at the end")
 
 
 def main() -> None:

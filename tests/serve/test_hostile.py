@@ -228,6 +228,7 @@ def test_the_log_has_no_texts_and_no_keys(locked) -> None:
     assert all({"time", "level", "id", "status", "ms", "method"} <= set(line) for line in lines)
 
 
+@pytest.mark.full
 def test_texts_are_logged_where_they_are_asked_for(serve, location) -> None:
     running = serve(location, "--log-texts")
     running.post("/search", {"query": SECRET})
