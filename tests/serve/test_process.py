@@ -16,10 +16,10 @@ def test_it_stops_after_answering_who_is_waiting(serve, location: Path) -> None:
     """SIGTERM while requests are under way: each is answered, and the exit is clean."""
     running = serve(location)
     running.await_ready()
-    body = {"input": ["a text of some words to encode"] * 200}
+    body = {"input": ["a text of some words to encode"] * 1000}
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(running.post, "/v1/embeddings", body) for _ in range(4)]
-        while _under_way(running) < 3:
+        while _under_way(running) < 4:
             threading.Event().wait(0.002)
         running.process.send_signal(signal.SIGTERM)
         answers = [each.result(60) for each in asked]
