@@ -28,7 +28,7 @@ def config(rows, tiny: str, folder: Path, *, updates: int) -> Path:
     text = f"""
 model = {json.dumps(tiny)}
 device = "cpu"
-save_every = 20
+save_every = 10
 log_every = 5
 dropout = 0.1
 
@@ -58,7 +58,7 @@ def curve(folder: Path) -> list[tuple[str, int, float]]:
 
 
 def test_a_run_killed_in_the_middle_goes_on(rows, tiny: str, tmp_path: Path) -> None:
-    path = config(rows, tiny, tmp_path, updates=400)
+    path = config(rows, tiny, tmp_path, updates=200)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "sbert_retriever", "train", str(path), "--output"]
@@ -72,7 +72,7 @@ def test_a_run_killed_in_the_middle_goes_on(rows, tiny: str, tmp_path: Path) -> 
     assert not (killed / "modules.json").exists()
     resumed = Trainer(path, killed).train(resume=True)
     Trainer(path, whole).train()
-    assert [step.updates for step in resumed.steps] == [400, 10]
+    assert [step.updates for step in resumed.steps] == [200, 10]
     joined, one = curve(killed), curve(whole)
     assert [entry[:2] for entry in joined] == [entry[:2] for entry in one]
     assert [e[2] for e in joined] == pytest.approx([e[2] for e in one], abs=1e-4)
