@@ -21,6 +21,11 @@ _PRIVATE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 # Only texts and counts pass through it; vectors never do.
 _OBJECT_STORE_BYTES = 512 * 2**20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
+# Of a setting of Ray's own; and of fewer windows than workers, which is nobody's fault.
+_BESIDE_THE_POINT = (
+    "`use_push_based_shuffle` is deprecated",
+    "The minimum number of concurrent actors",
+)
 _LOGGERS = {"ray.data": logging.WARNING, "ray.data._internal.progress": logging.ERROR}
 
 
@@ -83,16 +88,16 @@ def _started() -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Ray Data without bars and reports of its own, and with each window as a task of its own."""
-    with warnings.catch_warnings():
-        # It warns of a setting of its own.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        context = DataContext.get_current().copy()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.target_max_block_size = 1
-    with DataContext.current(context), ExitStack() as stack:
+    with warnings.catch_warnings(), ExitStack() as stack:
+        for message in _BESIDE_THE_POINT:
+            warnings.filterwarnings("ignore", message)
         for name, level in _LOGGERS.items():
             logger = logging.getLogger(name)
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(level)
+        context = DataContext.get_current().copy()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        context.target_max_block_size = 1
+        stack.enter_context(DataContext.current(context))
         yield
