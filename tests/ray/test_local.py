@@ -19,8 +19,8 @@ from sbert_retriever.testing import HashEncoder, tiny_bert
 
 pytestmark = [
     pytest.mark.usefixtures("two_cores"),
-    # Of a setting of Ray's own, when a dataset is made.
-    pytest.mark.filterwarnings("ignore:`use_push_based_shuffle` is deprecated:DeprecationWarning"),
+    # Of defaults of Ray's own, when the first dataset is made.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context"),
 ]
 
 TWO = Workers(count=2, cpus=1)
