@@ -43,7 +43,8 @@ def running(asked: Workers) -> Iterator[Pool]:
             joined = bool(os.environ.get(_ADDRESS))
             stack.enter_context(_joined() if joined else _started())
         stack.enter_context(_quiet())
-        yield settled(asked, ray.cluster_resources(), growing=joined)
+        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # as Ray has it
+        yield settled(asked, resources, growing=joined)
 
 
 @contextmanager
