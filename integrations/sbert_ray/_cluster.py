@@ -21,6 +21,8 @@ _PRIVATE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 # Only texts and counts pass through it; vectors never do.
 _OBJECT_STORE_BYTES = 512 * 2**20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
+# It warns of fewer windows than workers.
+_BESIDE_THE_POINT = "The minimum number of concurrent actors"
 _LOGGERS = {"ray.data": logging.WARNING, "ray.data._internal.progress": logging.ERROR}
 
 
@@ -41,7 +43,8 @@ def running(asked: Workers) -> Iterator[Pool]:
             joined = bool(os.environ.get(_ADDRESS))
             stack.enter_context(_joined() if joined else _started())
         stack.enter_context(_quiet())
-        yield settled(asked, ray.cluster_resources(), growing=joined)
+        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # as Ray has it
+        yield settled(asked, resources, growing=joined)
 
 
 @contextmanager
@@ -83,16 +86,23 @@ def _started() -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Ray Data without bars and reports of its own, and with each window as a task of its own."""
-    with warnings.catch_warnings():
-        # It warns of a setting of its own.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        context = DataContext.get_current().copy()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.target_max_block_size = 1
-    with DataContext.current(context), ExitStack() as stack:
+    with warnings.catch_warnings(), ExitStack() as stack:
+        warnings.filterwarnings("ignore", _BESIDE_THE_POINT)
         for name, level in _LOGGERS.items():
             logger = logging.getLogger(name)
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(level)
+        context = _context()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        context.target_max_block_size = 1
+        stack.enter_context(DataContext.current(context))
         yield
+
+
+def _context() -> DataContext:
+    """A copy of the settings that are in force."""
+    with warnings.catch_warnings():
+        # Ray warns of some of its own defaults when they are first asked for.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return DataContext.get_current().copy()
