@@ -43,7 +43,7 @@ def running(asked: Workers) -> Iterator[Pool]:
             joined = bool(os.environ.get(_ADDRESS))
             stack.enter_context(_joined() if joined else _started())
         stack.enter_context(_quiet())
-        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # as Ray has it
+        resources = ray.cluster_resources()
         yield settled(asked, resources, growing=joined)
 
 

@@ -77,7 +77,7 @@ def _absolute(name: str) -> str:
 
 def _pickled(encoder: object) -> bytes:
     try:
-        made: bytes = ray.cloudpickle.dumps(encoder)  # type: ignore[no-untyped-call]  # as it is
+        made: bytes = ray.cloudpickle.dumps(encoder)
     except Exception as error:  # whatever its class raises when it is pickled
         raise InputTypeError(
             f"{type(encoder).__name__} cannot be sent to workers ({error}): give the name or the "

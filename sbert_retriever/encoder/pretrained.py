@@ -15,8 +15,9 @@ from sbert_retriever.errors import ModelFormatError
 @contextmanager
 def without_progress_bars() -> Iterator[None]:
     """Transformers shows none on stderr meanwhile."""
-    from transformers.utils import logging
+    from transformers.utils import logging as foreign
 
+    logging: Any = foreign  # without types
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -190,7 +190,8 @@ def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
         return products
     squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
     distances = np.sqrt(np.maximum(squares - 2 * products, 0))
-    return -distances.astype(np.float32)
+    negated: Vectors = -distances.astype(np.float32)
+    return negated
 
 
 def _unit(vectors: Vectors) -> Vectors:
