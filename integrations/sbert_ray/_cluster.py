@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,8 +16,7 @@ from sbert_ray.workers import Pool, Workers, settled
 from sbert_retriever.errors import InputError
 
 _ADDRESS = "RAY_ADDRESS"
-# Nothing is sent to anybody, and Ray's ports, which listen on every interface, want a token.
-_PRIVATE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
+_TELEMETRY = "RAY_USAGE_STATS_ENABLED"
 # Only texts and counts pass through it; vectors never do.
 _OBJECT_STORE_BYTES = 512 * 2**20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
@@ -64,40 +63,48 @@ def _joined() -> Iterator[None]:
 
 @contextmanager
 def _started() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in _PRIVATE}
-    os.environ.update(_PRIVATE)
+    before = os.environ.get(_TELEMETRY)
+    os.environ[_TELEMETRY] = "0"
     try:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            **_QUIET,
-        )
+        with _levels({"ray._private.authentication": logging.ERROR}):
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                **_QUIET,
+            )
         yield
     finally:
         ray.shutdown()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        if before is None:
+            os.environ.pop(_TELEMETRY, None)
+        else:
+            os.environ[_TELEMETRY] = before
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Ray Data without bars and reports of its own, and with each window as a task of its own."""
-    with warnings.catch_warnings(), ExitStack() as stack:
+    context = _context()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.target_max_block_size = 1
+    with warnings.catch_warnings(), _levels(_LOGGERS), DataContext.current(context):
         warnings.filterwarnings("ignore", _BESIDE_THE_POINT)
-        for name, level in _LOGGERS.items():
-            logger = logging.getLogger(name)
-            stack.callback(logger.setLevel, logger.level)
-            logger.setLevel(level)
-        context = _context()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        context.target_max_block_size = 1
-        stack.enter_context(DataContext.current(context))
         yield
+
+
+@contextmanager
+def _levels(levels: Mapping[str, int]) -> Iterator[None]:
+    """Loggers at other levels for a while."""
+    before = {name: logging.getLogger(name).level for name in levels}
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _context() -> DataContext:

@@ -86,7 +86,8 @@ def encode_until_killed(source: Path, out: Path, shards: int) -> None:
     command = [sys.executable, "-c", DRIVER, str(source), str(out), str(ROWS)]
     driver = subprocess.Popen(command, start_new_session=True)
     try:
-        wait_for(lambda: len(written(out)) >= shards, 300)
+        wait_for(lambda: len(written(out)) >= shards or driver.poll() is not None, 300)
+        assert driver.poll() is None, "it ended before it could be killed"
         started = below(driver.pid)
     finally:
         driver.kill()
