@@ -17,6 +17,8 @@ from sbert_retriever.errors import InputError
 # abstracts a second): 1024/512 391 and 17, 2048/1024 372 and 18, 8192/2048 (4096) 307 and 15;
 # sentence-transformers 323 and 14.
 _BATCH_TOKENS = {"cpu": (1024, 512), "cuda": (65536, 32768), "mps": (16384, 8192)}
+# int8 products know no padding, and their threads want many texts to share out.
+_INT8_BATCH_TOKENS = (8192, 8192)
 
 TokenIds = npt.NDArray[np.int32]
 """The token ids of one text: int32 (length,)."""
@@ -49,17 +51,21 @@ class TokenBatch:
         return torch.from_numpy(grid).to(device), torch.from_numpy(mask).to(device)
 
 
-def batch_sizes(batch_tokens: int | None, device: torch.device) -> tuple[int, int]:
+def batch_sizes(
+    batch_tokens: int | None, device: torch.device, dtype: torch.dtype
+) -> tuple[int, int]:
     """`max_tokens` and `full_tokens` of `token_batches` on a device.
 
     Args:
         batch_tokens: What the caller wants for the first; None suits the device.
         device: Where the model runs.
+        dtype: What it computes in.
 
     Raises:
         InputError: `batch_tokens` is below 1.
     """
-    most, full = _BATCH_TOKENS[device.type]
+    rounded = dtype == torch.int8
+    most, full = _INT8_BATCH_TOKENS if rounded else _BATCH_TOKENS[device.type]
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
     return most if batch_tokens is None else batch_tokens, full

@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
-from sbert_retriever.encoder.backbone import Backbone, load_backbone
+from sbert_retriever.encoder.backbone import Backbone, hidden_states, load_backbone
 from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.finite import check_finite
@@ -88,7 +88,7 @@ class BiEncoder:
         self._prompts = prompts
         self._truncate_dim = truncate_dim
         self._on_truncate = _known(on_truncate)
-        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
+        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
         self._width = output_width(checkpoint)
         self._tokenizer = load_tokenizer(
             checkpoint.transformer,
@@ -124,7 +124,8 @@ class BiEncoder:
         Args:
             name: A folder, the name of a packaged model, or a hub id, looked for in this order.
             device: "auto", "cpu", "cuda", "cuda:1", "mps".
-            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16".
+            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16"; "int8" on a
+                CPU is several times faster and a little less exact.
             revision: A branch, tag or commit of the hub.
             cache_dir: The hub's cache.
             token: For private repositories of the hub.
@@ -148,7 +149,7 @@ class BiEncoder:
             InputError: An argument is out of range.
         """
         chosen = choose_device(device)
-        floating = choose_dtype(dtype, chosen)
+        floating = choose_dtype(dtype, chosen, int8=True)
         hub = HubOptions(
             revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
         )
@@ -193,7 +194,7 @@ class BiEncoder:
 
     @property
     def dtype(self) -> str:
-        """The floating type it computes in: "float32", "bfloat16", "float16"."""
+        """The type it computes in: "float32", "bfloat16", "float16", "int8"."""
         return str(self._dtype).removeprefix("torch.")
 
     @property
@@ -369,8 +370,8 @@ class BiEncoder:
         vectors = np.empty((len(tokens.ids), self.dim), dtype=np.float32)
         with torch.inference_mode():
             for batch in self._batches(tokens):
-                ids, mask = batch.padded(self._tokenizer.pad_id, device=self._device)
-                pooled = head(backbone(ids, mask), _without_prompt(ids, mask, skipped))
+                hidden, mask = self._hidden(backbone, batch)
+                pooled = head(hidden, _without_prompt(hidden, mask, skipped))
                 vectors[list(batch.rows)] = pooled.cpu().numpy()
                 advance(len(batch.rows))
         return vectors
@@ -382,12 +383,15 @@ class BiEncoder:
         found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(tokens.ids)
         with torch.inference_mode():
             for batch in self._batches(tokens):
-                hidden = backbone(*batch.padded(self._tokenizer.pad_id, device=self._device))
+                hidden, _ = self._hidden(backbone, batch)
                 states = F.normalize(hidden.float(), dim=2).cpu().numpy()
                 for row, ids, text in zip(batch.rows, batch.token_ids, states, strict=True):
                     # A copy, so that the padded batch is let go.
                     found[row] = text[skipped : len(ids)].copy()
         return found
+
+    def _hidden(self, backbone: Backbone, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
+        return hidden_states(backbone, batch, pad_id=self._tokenizer.pad_id, device=self._device)
 
     def _batches(self, tokens: Tokens) -> Iterator[TokenBatch]:
         return token_batches(
@@ -441,10 +445,10 @@ def _joined(parts: list[Encoding], dim: int) -> Encoding:
     return Encoding(vectors, counts, truncated)
 
 
-def _without_prompt(ids: Tensor, mask: Tensor | None, skipped: int) -> Tensor | None:
+def _without_prompt(hidden: Tensor, mask: Tensor | None, skipped: int) -> Tensor | None:
     """The mask (batch, length) for pooling, with the prompt's tokens left out."""
     if not skipped:
         return mask
-    counts = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.clone()
+    counts = hidden.new_ones(hidden.shape[:2], dtype=torch.bool) if mask is None else mask.clone()
     counts[:, :skipped] = False
     return counts

@@ -55,7 +55,7 @@ class PairRunner:
         self._checkpoint = checkpoint
         self._scoring = scoring
         self._query_prompt = query_prompt
-        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
+        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
