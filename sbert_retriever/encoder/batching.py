@@ -36,6 +36,19 @@ class TokenBatch:
     token_ids: tuple[TokenIds, ...]
     rows: tuple[int, ...]
 
+    @property
+    def size(self) -> int:
+        """Tokens, padding included."""
+        return len(self.token_ids[0]) * len(self.rows)
+
+    def halves(self) -> tuple[TokenBatch, TokenBatch]:
+        """Two batches, of the longer and of the shorter texts."""
+        middle = (len(self.rows) + 1) // 2
+        return (
+            TokenBatch(self.token_ids[:middle], self.rows[:middle]),
+            TokenBatch(self.token_ids[middle:], self.rows[middle:]),
+        )
+
     def padded(self, pad_id: int, *, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Token ids (batch, length) int64 and a mask (batch, length) bool.
 

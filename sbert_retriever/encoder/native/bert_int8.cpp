@@ -154,12 +154,32 @@ inline __mmask16 tail(int n) { return n >= LANES ? 0xffff : static_cast<__mmask1
 
 // ---------------------------------------------------------------- int8 products
 
+// Sums of products (R, 64) to float32 with the bias.
+template <int R>
+inline void finish(const int32_t (&totals)[R][COLUMNS], const Quantised& a, int row, const Linear& w,
+                   int first, float* out, int stride) {
+    for (int c = 0; c < COLUMNS; c += LANES) {
+        const __m512i sums = _mm512_loadu_si512(w.sums + first + c);
+        const __m512 scale = _mm512_loadu_ps(w.scale + first + c);
+        const __m512 bias = _mm512_loadu_ps(w.bias + first + c);
+        for (int r = 0; r < R; ++r) {
+            const __m512i zero = _mm512_set1_epi32(a.zero[row + r]);
+            const __m512i exact = _mm512_sub_epi32(_mm512_load_si512(&totals[r][c]),
+                                                   _mm512_mullo_epi32(zero, sums));
+            const __m512 both = _mm512_mul_ps(_mm512_set1_ps(a.scale[row + r]), scale);
+            _mm512_storeu_ps(out + static_cast<size_t>(r) * stride + first + c,
+                             _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), both, bias));
+        }
+    }
+}
+
 // Rows (R, in) uint8 by one panel of 64 columns, to float32 with the bias.
 template <int R>
 inline void block(const Quantised& a, int row, const Linear& w, int panel, float* out, int stride) {
     __m512i sum[R][4];
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
         for (int c = 0; c < 4; ++c) sum[r][c] = _mm512_setzero_si512();
     const int8_t* b = w.weight + static_cast<size_t>(panel) * w.in * COLUMNS;
     const uint8_t* rows = a.rows + static_cast<size_t>(row) * a.stride;
@@ -177,21 +197,13 @@ inline void block(const Quantised& a, int row, const Linear& w, int panel, float
             sum[r][3] = _mm512_dpbusd_epi32(sum[r][3], x, b3);
         }
     }
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-        const int column = panel * COLUMNS + c * LANES;
-        const __m512i sums = _mm512_loadu_si512(w.sums + column);
-        const __m512 scale = _mm512_loadu_ps(w.scale + column);
-        const __m512 bias = _mm512_loadu_ps(w.bias + column);
+    // Through memory, so that the compiler keeps the sums in registers all through the loop above.
+    alignas(64) int32_t totals[R][COLUMNS];
 #pragma GCC unroll 6
-        for (int r = 0; r < R; ++r) {
-            const __m512i zero = _mm512_set1_epi32(a.zero[row + r]);
-            const __m512i exact = _mm512_sub_epi32(sum[r][c], _mm512_mullo_epi32(zero, sums));
-            const __m512 both = _mm512_mul_ps(_mm512_set1_ps(a.scale[row + r]), scale);
-            _mm512_storeu_ps(out + static_cast<size_t>(r) * stride + column,
-                             _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), both, bias));
-        }
-    }
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; ++c) _mm512_store_si512(&totals[r][c * LANES], sum[r][c]);
+    finish<R>(totals, a, row, w, panel * COLUMNS, out, stride);
 }
 
 // Rows [from, to) by all columns; row `from` goes to out[0].
@@ -284,8 +296,8 @@ void activate(float* x, int width, int kind) {
 
 // S (R, C * 16) = Q (R, size) by K transposed (size, stride).
 template <int R, int C>
-inline void dot_block(const float* q, int q_stride, const float* keys, int stride, int size,
-                      float* s, int s_stride) {
+__attribute__((noinline)) void dot_block(const float* q, int q_stride, const float* keys, int stride, int size,
+               float* s, int s_stride) {
     __m512 sum[R][C];
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
@@ -315,13 +327,17 @@ inline void dot_rows(const float* q, int q_stride, const float* keys, int stride
     int c = 0;
     for (; c + 64 <= columns; c += 64)
         dot_block<R, 4>(q, q_stride, keys + c, stride, size, s + c, s_stride);
-    for (; c < columns; c += 16)
-        dot_block<R, 1>(q, q_stride, keys + c, stride, size, s + c, s_stride);
+    switch ((columns - c) / LANES) {
+        case 3: dot_block<R, 3>(q, q_stride, keys + c, stride, size, s + c, s_stride); break;
+        case 2: dot_block<R, 2>(q, q_stride, keys + c, stride, size, s + c, s_stride); break;
+        case 1: dot_block<R, 1>(q, q_stride, keys + c, stride, size, s + c, s_stride); break;
+        default: break;
+    }
 }
 
 // (R, C * 16) of weights (R, length) by values (length, stride), each row over its `total`.
 template <int R, int C>
-inline void mix_block(const float* s, int s_stride, const float* values, int stride, int length,
+__attribute__((noinline)) void mix_block(const float* s, int s_stride, const float* values, int stride, int length,
                       const float* total, float* out, int out_stride, int width) {
     __m512 sum[R][C];
 #pragma GCC unroll 6
@@ -383,13 +399,18 @@ struct Scratch {
     Buffer<int32_t> state_zeros, mixed_zeros, inner_zeros;
 };
 
+// One head of one text, from some query on.
+struct Heads {
+    const float *queries, *keys, *values;
+    int size, columns, value_stride, length;
+};
+
 template <int R>
-inline void attend_rows(const float* q, int size, const float* keys, int columns, const float* values,
-                        int value_stride, int length, float* s, float* out, int out_stride) {
+inline void attend_rows(const Heads& h, float* s, float* out, int out_stride) {
     float total[R];
-    dot_rows<R>(q, size, keys, columns, size, columns, s, columns);
-    for (int r = 0; r < R; ++r) total[r] = soften(s + static_cast<size_t>(r) * columns, length, columns);
-    mix_rows<R>(s, columns, values, value_stride, length, total, out, out_stride, size);
+    dot_rows<R>(h.queries, h.size, h.keys, h.columns, h.size, h.columns, s, h.columns);
+    for (int r = 0; r < R; ++r) total[r] = soften(s + static_cast<size_t>(r) * h.columns, h.length, h.columns);
+    mix_rows<R>(s, h.columns, h.values, h.value_stride, h.length, total, out, out_stride, h.size);
 }
 
 // Attention of one text: qkv (length, stride) to out (queries, out_stride).
@@ -416,13 +437,18 @@ void attend(const float* qkv, int stride, int length, int queries, int width, in
         for (int j = 0; j < queries; ++j)
             for (int i = 0; i < size; ++i) q[static_cast<size_t>(j) * size + i] = factor * from[static_cast<size_t>(j) * stride + i];
         float* to = out + static_cast<size_t>(head) * size;
-        int j = 0;
-        for (; j + ROWS <= queries; j += ROWS)
-            attend_rows<ROWS>(q + static_cast<size_t>(j) * size, size, keys, columns, values, value_stride,
-                              length, s, to + static_cast<size_t>(j) * out_stride, out_stride);
-        for (; j < queries; ++j)
-            attend_rows<1>(q + static_cast<size_t>(j) * size, size, keys, columns, values, value_stride,
-                           length, s, to + static_cast<size_t>(j) * out_stride, out_stride);
+        for (int j = 0; j < queries; j += ROWS) {
+            const Heads h{q + static_cast<size_t>(j) * size, keys, values, size, columns, value_stride, length};
+            float* here = to + static_cast<size_t>(j) * out_stride;
+            switch (std::min(ROWS, queries - j)) {
+                case 6: attend_rows<6>(h, s, here, out_stride); break;
+                case 5: attend_rows<5>(h, s, here, out_stride); break;
+                case 4: attend_rows<4>(h, s, here, out_stride); break;
+                case 3: attend_rows<3>(h, s, here, out_stride); break;
+                case 2: attend_rows<2>(h, s, here, out_stride); break;
+                default: attend_rows<1>(h, s, here, out_stride); break;
+            }
+        }
     }
 }
 
