@@ -129,10 +129,7 @@ class NativeBert(BertBackbone):
             share=_share(int(starts[-1]), threads),
         )
         if self._run(ctypes.byref(self._model.struct), ctypes.byref(batch)):
-            raise ModelError(
-                f"there is not enough memory for {starts[-1]} tokens: load with a smaller "
-                "batch_tokens"
-            )
+            raise torch.OutOfMemoryError(f"not enough memory for {starts[-1]} tokens")
 
     def _check(self, ids: Tensor, types: Tensor | None, lengths: np.ndarray) -> None:
         """Refuse what lies outside the embeddings: the kernel would read past their end.
