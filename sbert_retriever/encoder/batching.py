@@ -17,8 +17,8 @@ from sbert_retriever.errors import InputError
 # abstracts a second): 1024/512 391 and 17, 2048/1024 372 and 18, 8192/2048 (4096) 307 and 15;
 # sentence-transformers 323 and 14.
 _BATCH_TOKENS = {"cpu": (1024, 512), "cuda": (65536, 32768), "mps": (16384, 8192)}
-# int8 products know no padding, and their threads want many texts to share out.
-_INT8_BATCH_TOKENS = (8192, 8192)
+# In int8 each thread computes its own texts, and wants several shares of them in a batch.
+_INT8_THREAD_TOKENS = 1024
 
 TokenIds = npt.NDArray[np.int32]
 """The token ids of one text: int32 (length,)."""
@@ -77,8 +77,10 @@ def batch_sizes(
     Raises:
         InputError: `batch_tokens` is below 1.
     """
-    rounded = dtype == torch.int8
-    most, full = _INT8_BATCH_TOKENS if rounded else _BATCH_TOKENS[device.type]
+    most, full = _BATCH_TOKENS[device.type]
+    if dtype == torch.int8:
+        most = _INT8_THREAD_TOKENS * torch.get_num_threads()
+        full = most // 2
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
     return most if batch_tokens is None else batch_tokens, full

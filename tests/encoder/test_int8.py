@@ -56,9 +56,9 @@ def no_compiler(tmp_path, monkeypatch):
 def test_rows_are_rounded_to_the_nearest_of_256_steps():
     """From -1 to 4 in steps of 5/255: zero falls on a step and comes back exactly."""
     q, scale, zero = rounded_rows(torch.tensor([[-1.0, 0.0, 4.0], [0.0, 0.0, 0.0]]))
-    assert q.tolist() == [[0, 51, 255], [0, 0, 0]]
+    assert q.tolist() == [[-128, -77, 127], [-128, -128, -128]]
     assert scale[0].item() == pytest.approx(5 / 255)
-    assert zero.flatten().tolist() == [51, 0]
+    assert zero.flatten().tolist() == [-77, -128]
 
 
 def test_an_int8_map_is_close_to_the_float_one():
