@@ -188,7 +188,8 @@ class MicroBatcher(Generic[Item, Result]):
 
     def _shares(self) -> list[tuple[_Job[Item, Result], list[Item]]]:
         """Whose items make the next batch, and which."""
-        shares, room = [], self._most
+        room = self._most
+        shares: list[tuple[_Job[Item, Result], list[Item]]] = []
         for job in self._waiting:
             share: list[Item] = []
             for item in job.left:
@@ -210,8 +211,8 @@ class MicroBatcher(Generic[Item, Result]):
             if len(shares) == 1:
                 shares[0][0].fail(error)
                 return
-            for share in shares:
-                self._answer([share])
+            for each in shares:
+                self._answer([each])
             return
         start = 0
         for job, share in shares:
