@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from sbert_retriever.faq import Faq, FaqAnswer, FaqEntry
     from sbert_retriever.rerank import Reranker
     from sbert_retriever.retriever import Retriever
+    from sbert_retriever.training.config import TrainConfig, TrainStep
+    from sbert_retriever.training.data import TrainData
+    from sbert_retriever.training.trainer import Trainer
     from sbert_retriever.types import Failure, Hit, IndexReport, Passage, Profile, SearchResult
 else:
     _HOMES = {
@@ -23,6 +26,10 @@ else:
         "FaqEntry": "sbert_retriever.faq",
         "Reranker": "sbert_retriever.rerank",
         "Retriever": "sbert_retriever.retriever",
+        "Trainer": "sbert_retriever.training.trainer",
+        "TrainConfig": "sbert_retriever.training.config",
+        "TrainStep": "sbert_retriever.training.config",
+        "TrainData": "sbert_retriever.training.data",
         "Failure": "sbert_retriever.types",
         "Hit": "sbert_retriever.types",
         "IndexReport": "sbert_retriever.types",
@@ -58,6 +65,10 @@ __all__ = [
     "Faq",
     "FaqEntry",
     "FaqAnswer",
+    "Trainer",
+    "TrainConfig",
+    "TrainStep",
+    "TrainData",
 ]
 
 

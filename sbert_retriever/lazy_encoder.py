@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import threading
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sbert_retriever.encoder.micro_batch import MicroBatcher, text_batcher
 from sbert_retriever.errors import InputError, InputTypeError, ModelError
 from sbert_retriever.index.contract import Contract
-from sbert_retriever.ingest.sync import Encoded
+from sbert_retriever.ingest.ahead import Encoded
 from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 
 if TYPE_CHECKING:
+    from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.encoder.two_encoders import TwoEncoders
     from sbert_retriever.types import Vectors
+
+
+# More of one caller are a batch of their own.
+_FEW_TEXTS = 16
 
 
 class LazyEncoder:
@@ -50,6 +59,7 @@ class LazyEncoder:
         self._encoder = None if model is None or self._name is not None else _checked(model)
         self._contract: Contract | None = None
         self._guard = threading.Lock()
+        self._batcher: MicroBatcher[str, Any] | None = None
 
     @property
     def given(self) -> bool:
@@ -95,8 +105,17 @@ class LazyEncoder:
             return self._encoder
 
     def encode_queries(self, texts: list[str]) -> Vectors:
-        """Questions to vectors (n, dim)."""
-        return self.get().encode_queries(texts)
+        """Questions to vectors (n, dim); those of several threads go through the model together."""
+        encoder = self.get()
+        if len(texts) > _FEW_TEXTS or not getattr(encoder, "joins_callers", False):
+            return encoder.encode_queries(texts)
+        return np.stack(self._joined(encoder).run(texts)) if texts else encoder.encode_queries([])
+
+    def _joined(self, encoder: Encoder) -> MicroBatcher[str, Any]:
+        with self._guard:
+            if self._batcher is None:
+                self._batcher = text_batcher(encoder.encode_queries)
+            return self._batcher
 
     def encode_passages(self, texts: list[str]) -> Encoded:
         """Passages to vectors (n, dim), with how many were cut."""
@@ -132,10 +151,8 @@ class LazyEncoder:
         return int(self.encode_passage_tokens(["width"])[0].shape[1])
 
     def _load(self) -> Encoder:
-        from sbert_retriever.encoder.bi_encoder import BiEncoder
-
         if self._name is not None:
-            return BiEncoder.load(
+            return _kind(self._name).load(
                 self._name,
                 device=self._device,
                 dtype=self._dtype,
@@ -148,7 +165,7 @@ class LazyEncoder:
                 f"the collection was built with {name or 'an unknown encoder'}, which cannot be "
                 "loaded by name: open it with model= and that encoder"
             )
-        encoder = BiEncoder.load(
+        encoder = _kind(asked.name).load(
             asked.name,
             device=self._device,
             dtype=self._dtype,
@@ -161,6 +178,14 @@ class LazyEncoder:
         )
         Contract(model=asked).check(encoder.identity)
         return encoder
+
+
+def _kind(name: str) -> type[BiEncoder] | type[TwoEncoders]:
+    """What loads a model: it has one encoder, or one for queries and one for passages."""
+    from sbert_retriever.encoder.bi_encoder import BiEncoder
+    from sbert_retriever.encoder.two_encoders import TwoEncoders, holds_two
+
+    return TwoEncoders if holds_two(name) else BiEncoder
 
 
 def _checked(model: object) -> Encoder:

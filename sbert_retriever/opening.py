@@ -12,9 +12,10 @@ from sbert_retriever.errors import (
     StoreUnavailableError,
 )
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.storage import Storage
-from sbert_retriever.index.store import CollectionFacts, PassageStore
+from sbert_retriever.index.store import PassageStore
 from sbert_retriever.lazy_encoder import LazyEncoder
 from sbert_retriever.types import SparseEncoder
 

@@ -18,11 +18,12 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.connection import connect
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
 from sbert_retriever.index.steps import RetryPolicy, Steps
 from sbert_retriever.index.storage import Quantization, Storage, joined
-from sbert_retriever.index.store import CollectionFacts, PassageStore, source_is
+from sbert_retriever.index.store import PassageStore, source_is
 from sbert_retriever.ingest.expand import Expand
 from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.lazy_encoder import LazyEncoder

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from http.server import HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from qdrant_client import QdrantClient
@@ -26,6 +29,25 @@ def data_dir() -> Path:
     if not folder:
         pytest.skip("SBERT_RETRIEVER_DATA is not set: no data sets to test with")
     return Path(folder)
+
+
+Server = TypeVar("Server", bound=HTTPServer)
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[[Server], Server]]:
+    """Start servers of the test's own, which answer in a thread until it is over."""
+    with ExitStack() as stack:
+
+        def start(server: Server) -> Server:
+            stack.callback(server.server_close)
+            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return server
+
+        yield start
 
 
 @pytest.fixture(scope="session")

@@ -8,16 +8,20 @@ import typer
 
 from sbert_retriever import __version__
 from sbert_retriever.cli import (
+    bench,
     collection,
     diagnosis,
     efficiency,
+    evaluation,
     faq,
     indexing,
     mining,
     moving,
+    paper,
     searching,
     serving,
     tradeoff,
+    training,
     transfer,
 )
 
@@ -34,6 +38,7 @@ app.command("query")(searching.query)
 app.command("info")(collection.info)
 app.command("doctor")(diagnosis.doctor)
 app.command("delete")(collection.delete)
+app.command("evaluate")(evaluation.evaluate)
 app.command("duplicates")(mining.duplicates)
 app.command("clusters")(mining.clusters)
 app.command("export")(transfer.export)
@@ -48,7 +53,10 @@ app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.add_typer(faq.app, name="faq")
+app.command("train")(training.train)
+app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)
+app.command("bench")(bench.bench)
 
 
 def _print_version(wanted: bool) -> None:

@@ -85,8 +85,11 @@ def print_report(report: IndexReport, *, as_json: bool) -> None:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def resumable(how: str = "run the same command again to go on") -> Iterator[None]:
     """Say on Ctrl-C that nothing was lost.
+
+    Args:
+        how: What to do to go on.
 
     Raises:
         InterruptedRunError: In the place of KeyboardInterrupt.
@@ -94,9 +97,7 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        raise InterruptedRunError(
-            "interrupted: what was written is kept; run the same command again to go on"
-        ) from error
+        raise InterruptedRunError(f"interrupted: what was written is kept; {how}") from error
 
 
 @contextmanager

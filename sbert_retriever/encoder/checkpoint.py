@@ -5,7 +5,7 @@ Keys and class names are taken in the spellings of every sentence-transformers r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
@@ -156,12 +156,49 @@ def _with_package(checkpoint: Checkpoint, packaged: PackagedModel) -> Checkpoint
     )
 
 
-def _read_modules(folder: Path) -> Checkpoint:
+def has_routes(folder: Path) -> bool:
+    """Whether a folder holds one encoder for queries and one for passages (a Router)."""
+    return (folder / "router_config.json").is_file()
+
+
+def read_routes(folder: Path) -> dict[Role, Checkpoint]:
+    """Read what the files of a Router say: the encoder of queries and that of passages.
+
+    Modules after the Router are part of both.
+
+    Raises:
+        ModelFormatError: A file cannot be read, or a route is missing.
+    """
+    router = read_json(folder / "router_config.json")
+    types, structure = router.get("types") or {}, router.get("structure") or {}
+    names: dict[Role, tuple[str, ...]] = {"query": ("query",), "passage": ("document", "passage")}
+    routes: dict[Role, Checkpoint] = {}
+    for role, known in names.items():
+        parts = next((structure[name] for name in known if name in structure), None)
+        if parts is None:
+            raise ModelFormatError(
+                f"{folder / 'router_config.json'} has the routes {', '.join(structure) or 'none'}, "
+                "expected query and document"
+            )
+        modules = [{"type": types.get(part), "path": part} for part in parts]
+        routes[role] = _with_modules(folder, [*modules, *_module_list(folder)[1:]])
+    return routes
+
+
+def _module_list(folder: Path) -> list[Any]:
     modules = load_json(folder / "modules.json")
     if not isinstance(modules, list):
         raise ModelFormatError(
             f"{folder / 'modules.json'} holds a {type(modules).__name__}, expected a list"
         )
+    return modules
+
+
+def _read_modules(folder: Path) -> Checkpoint:
+    return _with_modules(folder, _module_list(folder))
+
+
+def _with_modules(folder: Path, modules: Sequence[Any]) -> Checkpoint:
     whole = read_json(folder / "config_sentence_transformers.json")
     checkpoint = Checkpoint(
         folder=folder,
@@ -196,6 +233,11 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
     part = inside(checkpoint.folder, path)
     known = kind.startswith(("sentence_transformers.", "pylate.models."))
     reader = _READERS.get(kind.rsplit(".", 1)[-1]) if known else None
+    if known and kind.endswith(".Router"):
+        raise ModelFormatError(
+            f"{checkpoint.folder} holds one encoder for queries and one for passages (a Router): "
+            "load it with TwoEncoders"
+        )
     if reader is None:
         raise ModelFormatError(
             f"{checkpoint.folder} uses the module {kind}, expected Transformer, Pooling, Dense or "

@@ -41,12 +41,17 @@ def refuse_cross_encoder(checkpoint: Checkpoint, name: str) -> None:
     Raises:
         ModelFormatError: It is a cross-encoder.
     """
-    if _classifies(checkpoint.config) and not _pools(checkpoint):
+    if is_cross_encoder(checkpoint):
         raise ModelFormatError(
             f"{name} is a cross-encoder ({', '.join(_architectures(checkpoint.config))}), expected "
             "a bi-encoder: load it with CrossEncoder, or say how to pool its token vectors "
             "(pooling='mean')"
         )
+
+
+def is_cross_encoder(checkpoint: Checkpoint) -> bool:
+    """Whether it is a classifier of pairs that pools no token vectors."""
+    return _classifies(checkpoint.config) and not _pools(checkpoint)
 
 
 def expect_colbert(checkpoint: Checkpoint, name: str) -> None:
@@ -88,7 +93,7 @@ def is_colbert(checkpoint: Checkpoint) -> bool:
 
 def _other_kind(checkpoint: Checkpoint) -> tuple[str, str]:
     """What a folder is that is no ColBERT, and what to do with it."""
-    if _classifies(checkpoint.config) and not _pools(checkpoint):
+    if is_cross_encoder(checkpoint):
         return "a cross-encoder", "give it as reranker"
     if _pools(checkpoint):
         return (

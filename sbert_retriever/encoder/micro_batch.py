@@ -48,7 +48,7 @@ class _Job(Generic[Item, Result]):
 
     def take(self, results: Iterable[Result]) -> None:
         """Keep results; the last ones end the job."""
-        self.results += results
+        self.results.extend(results)
         self.done = len(self.results) == len(self.items)
 
     def fail(self, error: Exception) -> None:
@@ -188,8 +188,8 @@ class MicroBatcher(Generic[Item, Result]):
 
     def _shares(self) -> list[tuple[_Job[Item, Result], list[Item]]]:
         """Whose items make the next batch, and which."""
-        room = self._most
         shares: list[tuple[_Job[Item, Result], list[Item]]] = []
+        room = self._most
         for job in self._waiting:
             share: list[Item] = []
             for item in job.left:
@@ -211,8 +211,8 @@ class MicroBatcher(Generic[Item, Result]):
             if len(shares) == 1:
                 shares[0][0].fail(error)
                 return
-            for each in shares:
-                self._answer([each])
+            for caller in shares:
+                self._answer([caller])
             return
         start = 0
         for job, share in shares:
@@ -234,6 +234,11 @@ _CHARACTERS_READ = 1500
 _CHARACTERS_OF_SPECIAL_TOKENS = 10
 
 
+def text_batcher(encode: Callable[[list[str]], Vectors]) -> MicroBatcher[str, Any]:
+    """A micro-batcher of texts, whose results are the rows of what `encode` gives."""
+    return MicroBatcher(encode, most=_CHARACTERS_AT_ONCE, size=_characters)  # type: ignore[arg-type]  # rows of an array
+
+
 class MicroBatchedEncoder:
     """An encoder whose callers in several threads are encoded together. Itself an `Encoder`.
 
@@ -253,7 +258,10 @@ class MicroBatchedEncoder:
         self._encoder = encoder
         self._turn = turn or _at_once
         self._batcher: MicroBatcher[tuple[Role, str], Any] = MicroBatcher(
-            self._encode, most=_CHARACTERS_AT_ONCE, size=_characters, wait_s=wait_s
+            self._encode,
+            most=_CHARACTERS_AT_ONCE,
+            size=lambda item: _characters(item[1]),
+            wait_s=wait_s,
         )
 
     @property
@@ -345,6 +353,6 @@ def _at_once(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def _characters(item: tuple[Role, str]) -> int:
+def _characters(text: str) -> int:
     """What a text costs, roughly; a model reads no more than so many tokens of it."""
-    return min(len(item[1]), _CHARACTERS_READ) + _CHARACTERS_OF_SPECIAL_TOKENS
+    return min(len(text), _CHARACTERS_READ) + _CHARACTERS_OF_SPECIAL_TOKENS

@@ -84,11 +84,30 @@ def paired_bootstrap(
     differences = np.array([values[query] - baseline[query] for query in sorted(values)])
     mean = float(differences.mean())
     means = _drawn_means(differences, draws=draws, seed=seed)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return from_draws(mean, means, items=len(differences), level=level)
+
+
+def from_draws(
+    found: float, drawn: npt.NDArray[np.float64], *, items: int, level: float = 0.95
+) -> PairedDifference:
+    """The interval and p out of what the draws gave.
+
+    Args:
+        found: The difference between the two systems.
+        drawn: The same of each draw with replacement (draws,).
+        items: How many the two were measured on.
+        level: Share of the draws that the interval holds.
+    """
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    p = share_as_far(drawn - found, found)
+    return PairedDifference(found, float(low), float(high), p, items, level)
+
+
+def share_as_far(drawn: npt.NDArray[np.float64], found: float) -> float:
+    """The share of draws under "no difference" that are as far from 0, the found one included."""
     # A hair's breadth, so that sums taken in another order are not counted as smaller.
-    far = int((np.abs(means - mean) >= abs(mean) - 1e-12).sum())
-    p = (far + 1) / (draws + 1)
-    return PairedDifference(mean, float(low), float(high), p, len(differences), level)
+    far = int((np.abs(drawn) >= abs(found) - 1e-12).sum())
+    return (far + 1) / (len(drawn) + 1)
 
 
 def _drawn_means(

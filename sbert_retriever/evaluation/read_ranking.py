@@ -6,14 +6,14 @@ An error names the file and the line. Nothing is guessed from a line that does n
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from sbert_retriever.errors import ReadError
+from sbert_retriever.evaluation.lines import as_number, numbered_lines, place_of
 from sbert_retriever.types import Passage
 
 Queries: TypeAlias = dict[str, str]
@@ -22,8 +22,6 @@ Qrels: TypeAlias = dict[str, dict[str, int]]
 """{query id: {passage id: grade}}; a grade above 0 is relevant."""
 Run: TypeAlias = dict[str, dict[str, float]]
 """{query id: {passage id: score}}; bigger is better."""
-
-T = TypeVar("T", int, float)
 
 _ID_KEYS = ("_id", "id", "query_id", "query-id", "qid")
 _PASSAGE_KEYS = ("passage_id", "corpus-id", "corpus_id", "doc_id", "docid")
@@ -88,10 +86,10 @@ def read_corpus(path: str | PathLike[str]) -> Iterator[Passage]:
     Raises:
         ReadError: A line has no id or no text.
     """
-    for number, record in _json_lines(Path(path)):
-        where = _where(path, number)
-        passage_id = _text_of(record, ("_id", "id"), where)
-        text = _text_of(record, ("text",), where)
+    for number, record in json_lines(Path(path)):
+        where = place_of(path, number)
+        passage_id = text_field(record, ("_id", "id"), where)
+        text = text_field(record, ("text",), where)
         title = record.get("title") or ""
         yield Passage(passage_id, f"{title} {text}".strip(), record.get("metadata") or {})
 
@@ -111,7 +109,7 @@ def read_queries(path: str | PathLike[str]) -> Queries:
     queries: Queries = {}
     for number, query_id, text in _queries_of(place):
         if query_id in queries:
-            raise ReadError(f"{_where(place, number)}: query {query_id!r} is there twice")
+            raise ReadError(f"{place_of(place, number)}: query {query_id!r} is there twice")
         queries[query_id] = text
     if not queries:
         raise ReadError(f"{place} holds no query")
@@ -119,15 +117,15 @@ def read_queries(path: str | PathLike[str]) -> Queries:
 
 
 def _queries_of(path: Path) -> Iterator[tuple[int, str, str]]:
-    if _is_json(path):
-        for number, record in _json_lines(path):
-            where = _where(path, number)
-            yield number, _text_of(record, _ID_KEYS, where), _text_of(record, _TEXT_KEYS, where)
+    if is_json(path):
+        for number, record in json_lines(path):
+            where = place_of(path, number)
+            yield number, text_field(record, _ID_KEYS, where), text_field(record, _TEXT_KEYS, where)
         return
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         query_id, tab, text = line.partition("\t")
         if not (tab and query_id.strip() and text.strip()):
-            raise ReadError(f"{_where(path, number)}: expected an id, a tab and a query")
+            raise ReadError(f"{place_of(path, number)}: expected an id, a tab and a query")
         yield number, query_id.strip(), text.strip()
 
 
@@ -152,8 +150,8 @@ def read_qrels(path: str | PathLike[str]) -> Qrels:
         known = qrels.setdefault(query_id, {}).setdefault(passage_id, grade)
         if known != grade:
             raise ReadError(
-                f"{_where(place, number)}: passage {passage_id!r} of query {query_id!r} has grade "
-                f"{grade}, and {known} before"
+                f"{place_of(place, number)}: passage {passage_id!r} of query {query_id!r} has "
+                f"grade {grade}, and {known} before"
             )
     if not qrels:
         raise ReadError(f"{place} holds no judgement")
@@ -161,20 +159,20 @@ def read_qrels(path: str | PathLike[str]) -> Qrels:
 
 
 def _judgements_of(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    if _is_json(path):
+    if is_json(path):
         yield from _json_judgements(path)
         return
     width = 0
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         fields = line.split("\t") if "\t" in line else line.split()
         width = width or len(fields)
         if width not in (3, 4) or len(fields) != width:
             raise ReadError(
-                f"{_where(path, number)}: {len(fields)} fields, expected {_shape(width)}"
+                f"{place_of(path, number)}: {len(fields)} fields, expected {_shape(width)}"
             )
         if number == 1 and _is_header(fields[-1]):
             continue
-        grade = _number(int, fields[-1], "grade", _where(path, number))
+        grade = as_number(int, fields[-1], "grade", place_of(path, number))
         yield number, fields[0].strip(), fields[-2].strip(), grade
 
 
@@ -189,12 +187,12 @@ def _is_header(grade: str) -> bool:
 
 
 def _json_judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    for number, record in _json_lines(path):
-        where = _where(path, number)
-        query_id = _text_of(record, ("query_id", "query-id", "qid"), where)
-        passage_id = _text_of(record, _PASSAGE_KEYS, where)
+    for number, record in json_lines(path):
+        where = place_of(path, number)
+        query_id = text_field(record, ("query_id", "query-id", "qid"), where)
+        passage_id = text_field(record, _PASSAGE_KEYS, where)
         grade = next((record[key] for key in _GRADE_KEYS if key in record), 1)
-        yield number, query_id, passage_id, _number(int, grade, "grade", where)
+        yield number, query_id, passage_id, as_number(int, grade, "grade", where)
 
 
 def read_run(path: str | PathLike[str]) -> Run:
@@ -207,19 +205,20 @@ def read_run(path: str | PathLike[str]) -> Run:
     """
     place = Path(path)
     run: Run = {}
-    for number, line in _lines(place):
+    for number, line in numbered_lines(place):
         fields = line.split()
         if len(fields) not in (5, 6):
             raise ReadError(
-                f"{_where(place, number)}: {len(fields)} fields, expected query, Q0, passage, "
+                f"{place_of(place, number)}: {len(fields)} fields, expected query, Q0, passage, "
                 "rank, score, tag"
             )
         found = run.setdefault(fields[0], {})
         if fields[2] in found:
             raise ReadError(
-                f"{_where(place, number)}: passage {fields[2]!r} answers query {fields[0]!r} twice"
+                f"{place_of(place, number)}: passage {fields[2]!r} answers query "
+                f"{fields[0]!r} twice"
             )
-        found[fields[2]] = _number(float, fields[4], "score", _where(place, number))
+        found[fields[2]] = as_number(float, fields[4], "score", place_of(place, number))
     return run
 
 
@@ -246,39 +245,29 @@ def write_run(
 # Lines ------------------------------------------------------------------------------------
 
 
-def _where(path: str | PathLike[str], number: int) -> str:
-    return f"{path}, line {number}"
-
-
-def _is_json(path: Path) -> bool:
+def is_json(path: Path) -> bool:
+    """Whether a file's name says that it holds JSON lines."""
     return path.suffix.lower() in {".jsonl", ".json", ".ndjson"}
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Non-empty lines with their numbers; only "\n" ends one, as ids may hold odd characters."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, 1):
-                if stripped := line.rstrip("\r\n"):
-                    yield number, stripped
-    except OSError as error:
-        raise ReadError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ReadError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
+def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """JSON objects, one a line, each with the line's number.
 
-
-def _json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in _lines(path):
+    Raises:
+        ReadError: A line is not JSON, or no object.
+    """
+    for number, line in numbered_lines(path):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ReadError(f"{_where(path, number)}: not JSON ({error})") from error
+            raise ReadError(f"{place_of(path, number)}: not JSON ({error})") from error
         if not isinstance(record, dict):
-            raise ReadError(f"{_where(path, number)}: {type(record).__name__}, expected an object")
+            kind = type(record).__name__
+            raise ReadError(f"{place_of(path, number)}: {kind}, expected an object")
         yield number, record
 
 
-def _text_of(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> str:
+def text_field(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> str:
     """The first of these keys' values, a non-empty str or a whole number written as one."""
     for key in keys:
         value = record.get(key)
@@ -289,15 +278,3 @@ def _text_of(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> st
     raise ReadError(
         f"{where}: no {keys[0]!r} that holds text; the keys are: {', '.join(map(repr, record))}"
     )
-
-
-def _number(kind: Callable[[Any], T], value: object, name: str, where: str) -> T:
-    """A finite number of a kind; "1.0" is a whole one, and 1.5 is not."""
-    try:
-        number = float(value)  # type: ignore[arg-type]  # what does not fit is refused below
-        if math.isfinite(number) and kind(number) == number:
-            return kind(number)
-    except (TypeError, ValueError):
-        pass
-    whole = "a whole number" if kind is int else "a number"
-    raise ReadError(f"{where}: the {name} is {value!r}, expected {whole}")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
-from sbert_retriever.faq.matching import Matched, matched, reordered
-from sbert_retriever.faq.passages import EXACT, exact_key
+from sbert_retriever.faq.keeping import Shelf
+from sbert_retriever.faq.matching import Matched, matched, weighed
+from sbert_retriever.faq.passages import EXACT, entry_id_of, exact_key
 from sbert_retriever.index.filters import FilterSpec
 from sbert_retriever.rerank import Reranker, RerankOptions
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.types import Hit, Profile, SearchMode
+from sbert_retriever.types import Hit, Passage, Profile, SearchMode
 
 PHRASINGS = 50
 """How many phrasings the first stage finds."""
 RESCORED = 5
 """How many entries the cross-encoder looks at."""
+ANSWER_READ = 200
+"""How many characters of an answer it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +43,13 @@ class Lookup:
 
     Args:
         retriever: Over the phrasings.
+        shelf: The entries.
         mode: Which vectors the first stage searches.
         reranker: The second stage; None is none.
     """
 
     retriever: Retriever
+    shelf: Shelf
     mode: SearchMode
     reranker: Reranker | None = None
 
@@ -82,13 +87,29 @@ class Lookup:
     def _second(
         self, question: str, first: Matched, timings: Mapping[str, float], left_ms: float | None
     ) -> Found:
-        """Have the cross-encoder look at the best phrasing of the first entries."""
+        """Have the cross-encoder look at the first entries."""
         if self.reranker is None or not first.matches:
             return Found(matched=first, timings_ms=timings)
         started = perf_counter()
-        heads = [match.hit for match in first.matches[:RESCORED]]
-        result = self.reranker.rerank_detailed(question, heads, RerankOptions(budget_ms=left_ms))
+        pairs = self._with_answers([match.hit for match in first.matches[:RESCORED]])
+        result = self.reranker.rerank_detailed(question, pairs, RerankOptions(budget_ms=left_ms))
         spent = (perf_counter() - started) * 1e3
         reason = next((hit.fallback for hit in result.hits if hit.fallback), None)
         times = {**timings, "rerank": spent, "total": timings["total"] + spent}
-        return Found(matched=reordered(first, result.hits), timings_ms=times, fallback=reason)
+        logits = {hit.id: hit.score for hit in result.hits if hit.reranked}
+        return Found(
+            matched=weighed(first, logits, self.reranker.score_kind),
+            timings_ms=times,
+            fallback=reason,
+        )
+
+    def _with_answers(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The phrasings with how their answers begin: it was trained on questions and answers."""
+        entries = self.shelf.get([entry_id_of(hit) for hit in hits])
+        pairs = []
+        for hit in hits:
+            entry = entries.get(entry_id_of(hit))
+            answer = "" if entry is None else entry.answer[:ANSWER_READ]
+            text = f"{hit.text} {answer}"
+            pairs.append(replace(hit, passage=Passage(hit.id, text, hit.metadata)))
+        return pairs

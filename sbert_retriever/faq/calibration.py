@@ -114,6 +114,7 @@ class Calibration:
         listed: The chance that one of the first candidates does.
         answer_at: The least chance by `right` at which the answer is given.
         choose_at: The least chance by `listed` at which a list is given.
+        exact: The chance that a question which is a phrasing is answered rightly.
         setup: What it was made with.
         target_precision: The share of answers that should be right.
         questions: How many labelled questions it was made of.
@@ -126,6 +127,7 @@ class Calibration:
     listed: Logistic
     answer_at: float
     choose_at: float
+    exact: float
     setup: Setup
     target_precision: float
     questions: int

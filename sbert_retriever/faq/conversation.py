@@ -88,7 +88,8 @@ class Conversation:
         spent = (perf_counter() - started) * 1e3
         # A question that two entries claim is for the user to decide.
         sure = len(found.matches) == 1
-        certain = 1.0 if sure and self.judge.calibration is not None else None
+        known = self.judge.calibration
+        certain = known.exact if sure and known is not None else None
         return self._answer(
             question,
             Found(matched=found, timings_ms={"exact": spent}),

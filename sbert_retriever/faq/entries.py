@@ -72,7 +72,8 @@ class FaqCandidate:
     Args:
         entry: The entry.
         phrasing: Its phrasing that matched best.
-        score: How well, bigger is better.
+        score: How well: the first stage's score, or the cross-encoder's where it looked, whose
+            order weighs both.
         score_kind: The scale of `score`.
         first_score: The first stage's score, where a cross-encoder gave `score`.
     """

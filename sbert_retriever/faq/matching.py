@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sbert_retriever.faq.passages import entry_id_of
-from sbert_retriever.types import Hit
+from sbert_retriever.types import Hit, ScoreKind
 
 NEIGHBOURS = 10
 """How many of the nearest phrasings vote."""
+CROSS_WEIGHT = 0.01
+"""Of a cross-encoder's score, in the order of entries."""
 _POOLED = 3
 _TEMPERATURE = 0.05
 
@@ -103,25 +105,39 @@ def _of_entry(match: Match, found: Sequence[Match], hits: Sequence[Hit]) -> dict
     }
 
 
-def reordered(found: Matched, rescored: Sequence[Hit]) -> Matched:
-    """The entries in a cross-encoder's order; those that it did not look at follow.
+def weighed(found: Matched, logits: Mapping[str, float], kind: ScoreKind) -> Matched:
+    """The entries in an order that a cross-encoder has a say in; what it did not see follows.
+
+    Each unit of its score counts as much as a hundredth of a cosine: it decides between entries
+    that are nearly as near, and no more.
 
     Args:
         found: Before it.
-        rescored: The best passages of some entries, as it put them in order.
+        logits: {passage id: score} of the best passages of some entries.
+        kind: The scale of those scores.
     """
-    known = {match.hit.id: match for match in found.matches}
-    judged = [hit for hit in rescored if hit.reranked]
+    judged = [match for match in found.matches if match.hit.id in logits]
     if not judged:
         return found
-    first = [replace(known[hit.id], hit=hit) for hit in judged]
-    seen = {match.entry for match in first}
+    judged.sort(key=lambda match: -(match.pooled + CROSS_WEIGHT * logits[match.hit.id]))
+    seen = {match.entry for match in judged}
     rest = [match for match in found.matches if match.entry not in seen]
-    logits = [hit.score for hit in judged]
-    own = _of_entry(known[judged[0].id], found.matches, found.hits)
-    margin = logits[0] - max(logits[1:], default=logits[0])
+    best, *others = (logits[match.hit.id] for match in judged)
+    own = _of_entry(judged[0], found.matches, found.hits)
     return replace(
         found,
-        matches=(*first, *rest),
-        features={**own, "logit": logits[0], "logit_margin": margin},
+        matches=(*(_rescored(match, logits, kind) for match in judged), *rest),
+        features={**own, "logit": best, "logit_margin": best - max(others, default=best)},
     )
+
+
+def _rescored(match: Match, logits: Mapping[str, float], kind: ScoreKind) -> Match:
+    hit = replace(
+        match.hit,
+        score=logits[match.hit.id],
+        score_kind=kind,
+        first_score=match.hit.score,
+        first_score_kind=match.hit.score_kind,
+        reranked=True,
+    )
+    return replace(match, hit=hit)

@@ -81,7 +81,7 @@ def opened(
     )
     shelf = Shelf(retriever, answers=settings.answers)
     conversation = Conversation(
-        lookup=Lookup(retriever=retriever, mode=mode, reranker=second),
+        lookup=Lookup(retriever=retriever, shelf=shelf, mode=mode, reranker=second),
         shelf=shelf,
         judge=judge,
         save=partial(save_calibration, retriever, settings.answers),
@@ -130,11 +130,7 @@ def save_calibration(retriever: Retriever, answers: bool, calibration: Calibrati
 
 def _save(retriever: Retriever, settings: Settings) -> None:
     store = retriever.store
-
-    def steps() -> Any:
-        yield store.call("update_collection", metadata=settings.to_metadata())
-
-    store.connection.run(steps())
+    store.connection.run(store.save_companions(settings.to_metadata()))
 
 
 def setup_of(

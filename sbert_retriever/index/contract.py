@@ -98,6 +98,16 @@ def _known(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if key in names}
 
 
+def companions(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What else of ours is kept with a collection: it goes wherever the passages go."""
+    ours = f"{METADATA_KEY}_"
+    return {
+        key: value
+        for key, value in (metadata or {}).items()
+        if key.startswith(ours) and key != PROFILE_KEY
+    }
+
+
 def profile_to_metadata(profile: Profile) -> dict[str, Any]:
     """A search profile as collection metadata."""
     return {PROFILE_KEY: asdict(profile)}

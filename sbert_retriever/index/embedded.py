@@ -31,7 +31,7 @@ from sbert_retriever.errors import (
     StoreClosedError,
     StoreError,
 )
-from sbert_retriever.index.edge import convert, pointers
+from sbert_retriever.index.edge import convert, graph, pointers
 from sbert_retriever.index.edge.description import (
     DESCRIPTION_FILE,
     Description,
@@ -47,13 +47,6 @@ from sbert_retriever.index.edge.shard import (
     discard,
     release,
 )
-
-# The engine leaves fewer unindexed vectors than this as they are: exact search is fast enough.
-_UNINDEXED_BYTES = 10_000_000
-_BYTES_PER_COMPONENT = 4
-# As a server's optimiser has it, but sooner.
-_MOST_DELETED = 0.2
-_LEAST_DELETED = 100
 
 
 class EmbeddedClient:
@@ -236,7 +229,7 @@ class EmbeddedClient:
             status=models.CollectionStatus.GREEN,
             optimizer_status=models.OptimizersStatusOneOf.OK,
             points_count=points,
-            indexed_vectors_count=_indexed(info, description, points),
+            indexed_vectors_count=graph.indexed(info, description, points),
             segments_count=info.segments_count,
             payload_schema={
                 key: models.PayloadIndexInfo(
@@ -296,7 +289,7 @@ class EmbeddedClient:
         description = read_description(shard.folder)
         info = shard.use(lambda engine: engine.info())
         points = self.count(collection_name).count
-        if not (force or _worth_it(info, description, points)):
+        if not (force or graph.worth_building(info, description, points)):
             return False
         shard.optimize()
         if description.sparse_vectors:
@@ -554,29 +547,3 @@ def _clean_up(shards: dict[str, Shard], temporary: str | None, owner: int) -> No
     # A forked child has a copy of this, and the folder is still the parent's.
     if temporary is not None and os.getpid() == owner:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _in_graph(info: Any, description: Description) -> int:
-    """Points in the graph, deleted ones among them until the engine tidies up."""
-    # Where there are sparse vectors the engine counts those too.
-    return description.in_graph if description.sparse_vectors else int(info.indexed_vectors_count)
-
-
-def _indexed(info: Any, description: Description, points: int) -> int:
-    """Vectors that are indexed, as a server counts them: a sparse one is, always."""
-    sparse = points if description.sparse_vectors else 0
-    return min(_in_graph(info, description), points) + sparse
-
-
-def _worth_it(info: Any, description: Description, points: int) -> bool:
-    """Whether enough vectors lack the graph, or enough deleted ones lie about."""
-    graph = _in_graph(info, description)
-    # No graph leads to the vectors of single tokens.
-    widths = [v["size"] for v in description.vectors.values() if not v.get("multivector_config")]
-    if max(points - graph, 0) * sum(widths) * _BYTES_PER_COMPONENT >= _UNINDEXED_BYTES:
-        return True
-    if not description.sparse_vectors:
-        return False
-    # Words of deleted passages count in the document frequencies until then.
-    deleted = info.indexed_vectors_count - graph - points
-    return bool(deleted >= _MOST_DELETED * points and deleted >= _LEAST_DELETED)

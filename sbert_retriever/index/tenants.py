@@ -50,24 +50,6 @@ def within_tenant(tenant: str | None, condition: models.Filter | None) -> models
     return models.Filter(must=[own] if condition is None else [own, condition])
 
 
-def refuse_tenants(there: bool, *, name: str, what: str) -> None:
-    """Refuse what goes by passages' ids, of which each tenant has its own.
-
-    Args:
-        there: Whether the collection has tenants.
-        name: The collection's.
-        what: A noun with its article.
-
-    Raises:
-        InputError: The collection has tenants.
-    """
-    if there:
-        raise InputError(
-            f"collection {name!r} has tenants, whose passages {what} would mix: keep a folder "
-            "with `sbert-retriever snapshot`, or index each tenant's texts anew"
-        )
-
-
 def tenant_index() -> dict[str, Any]:
     """The payload index by which an engine keeps each tenant's points together."""
     keyword = models.KeywordIndexType.KEYWORD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -19,7 +19,10 @@ OnSkip: TypeAlias = Callable[[Path, SkipReason], None]
 
 
 def find_files(
-    paths: Iterable[str | os.PathLike[str]], *, on_skip: OnSkip | None = None
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    suffixes: Collection[str] = SUFFIXES,
+    on_skip: OnSkip | None = None,
 ) -> Iterator[Path]:
     """Files named by paths, folders (with what lies below them) and globs.
 
@@ -29,6 +32,7 @@ def find_files(
 
     Args:
         paths: Files, folders, and globs with *, ? and [...] ("**" for any depth).
+        suffixes: Those of the files that are wanted, in lower case.
         on_skip: Told of each file passed over and the reason.
 
     Returns:
@@ -39,15 +43,17 @@ def find_files(
             a suffix that is not read.
         InputTypeError: `paths` is one string, or holds something that is not a path.
     """
-    roots = _roots(paths)
-    return _walk(roots, on_skip or _say_nothing)
+    roots = _roots(paths, suffixes)
+    return _walk(roots, suffixes, on_skip or _say_nothing)
 
 
 def _say_nothing(path: Path, reason: SkipReason) -> None:
     pass
 
 
-def _roots(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
+def _roots(
+    paths: Iterable[str | os.PathLike[str]], suffixes: Collection[str]
+) -> list[tuple[Path, bool]]:
     """(path, whether it was named itself) of each argument, globs expanded."""
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise InputTypeError(f"paths is a single {type(paths).__name__}: give a list of paths")
@@ -64,7 +70,7 @@ def _roots(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
             missing.append(name)
     if missing:
         raise InputError(f"no such file or folder: {', '.join(map(repr, missing))}")
-    _refuse_unknown(path for path, named in roots if named and not path.is_dir())
+    _refuse_unknown((path for path, named in roots if named and not path.is_dir()), suffixes)
     return roots
 
 
@@ -76,11 +82,11 @@ def _as_str(given: object) -> str:
     raise InputTypeError(f"a path is {type(given).__name__}, expected str or Path")
 
 
-def _refuse_unknown(files: Iterable[Path]) -> None:
-    unknown = [path.as_posix() for path in files if path.suffix.lower() not in SUFFIXES]
+def _refuse_unknown(files: Iterable[Path], suffixes: Collection[str]) -> None:
+    unknown = [path.as_posix() for path in files if path.suffix.lower() not in suffixes]
     if unknown:
         raise InputError(
-            f"cannot read {', '.join(unknown)}: the suffixes read are {' '.join(sorted(SUFFIXES))}"
+            f"cannot read {', '.join(unknown)}: the suffixes read are {' '.join(sorted(suffixes))}"
         )
 
 
@@ -98,7 +104,9 @@ def _expand(pattern: str) -> Iterator[Path]:
             yield path
 
 
-def _walk(roots: list[tuple[Path, bool]], on_skip: OnSkip) -> Iterator[Path]:
+def _walk(
+    roots: list[tuple[Path, bool]], suffixes: Collection[str], on_skip: OnSkip
+) -> Iterator[Path]:
     files: set[str] = set()
     folders: set[str] = set()
     for root, _ in roots:
@@ -106,12 +114,12 @@ def _walk(roots: list[tuple[Path, bool]], on_skip: OnSkip) -> Iterator[Path]:
             real = os.path.realpath(path)
             if real not in files:
                 files.add(real)
-                if _wanted(path, on_skip):
+                if _wanted(path, suffixes, on_skip):
                     yield path
 
 
-def _wanted(path: Path, on_skip: OnSkip) -> bool:
-    if path.suffix.lower() not in SUFFIXES:
+def _wanted(path: Path, suffixes: Collection[str], on_skip: OnSkip) -> bool:
+    if path.suffix.lower() not in suffixes:
         on_skip(path, "suffix")
         return False
     if not path.is_file():  # a broken link, a pipe: reading it would fail or hang

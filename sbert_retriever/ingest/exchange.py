@@ -21,7 +21,6 @@ from sbert_retriever.errors import ContractError, InputError, ReadError, StoreRe
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
-from sbert_retriever.index.tenants import refuse_tenants
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 FORMAT = "sbert-retriever export"
@@ -110,9 +109,7 @@ def _run(store: PassageStore, steps: Steps[int]) -> int:
 def _export(store: PassageStore, on_progress: OnProgress | None) -> Callable[[IO[str]], Steps[int]]:
     def steps(file: IO[str]) -> Steps[int]:
         facts = yield from store.facts()
-        if store.tenant is None:
-            there = yield from store.has_tenants()
-            refuse_tenants(there, name=store.collection_name, what="an export")
+        yield from store.refuse_tenants("an export")
         header = {
             "format": FORMAT,
             "version": FORMAT_VERSION,

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
 from sbert_retriever.errors import InputError, InputTypeError
-from sbert_retriever.index.points import RESERVED, stored_source
-from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.discover import RECORD_SUFFIXES, SUFFIXES, find_files
 from sbert_retriever.ingest.read import STDIN, read_passages
@@ -265,7 +263,7 @@ def _gone(store: PassageStore, paths: list[Path_]) -> set[str]:
     folders = [source_of(Path(path)) for path in paths if path != STDIN and Path(path).is_dir()]
     if not folders:
         return set()
-    sources: set[str] = store.connection.run(stored_sources(store))
+    sources: set[str] = store.connection.run(store.sources())
     return {s for s in sources if _was_file(s) and any(_is_below(s, f) for f in folders)}
 
 
@@ -288,21 +286,3 @@ def _was_file(source: str) -> bool:
         # A folder that may not be entered hides its files, and does not remove them.
         return False
     return False
-
-
-def stored_sources(store: PassageStore) -> Steps[set[str]]:
-    """All sources of a collection, or of its tenant; reads every passage's, not the texts."""
-    sources: set[str] = set()
-    offset = None
-    while True:
-        records, offset = yield store.call(
-            "scroll",
-            scroll_filter=store.within(None),
-            limit=_PAGE,
-            offset=offset,
-            with_payload=[RESERVED],
-            with_vectors=False,
-        )
-        sources.update(s for r in records if (s := stored_source(r.payload)) is not None)
-        if offset is None:
-            return sources

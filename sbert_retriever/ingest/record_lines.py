@@ -25,6 +25,7 @@ class BadLine:
 
 
 Parser: TypeAlias = Callable[[Iterable[str], str, Fields], Iterator[Record | BadLine]]
+"""Lines, their source and what is looked for in them, to records."""
 
 
 def json_records(lines: Iterable[str], source: str, fields: Fields) -> Iterator[Record | BadLine]:

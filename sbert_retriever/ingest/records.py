@@ -16,8 +16,14 @@ from sbert_retriever.ingest.decoding import (
     find_encoding,
 )
 from sbert_retriever.ingest.readers import OnNote, reading, source_of
-from sbert_retriever.ingest.record_fields import BadRecordError, Fields, expect_fields, passage_of
-from sbert_retriever.ingest.record_lines import BadLine, Parser, csv_records, json_records
+from sbert_retriever.ingest.record_fields import (
+    BadRecordError,
+    Fields,
+    Record,
+    expect_fields,
+    passage_of,
+)
+from sbert_retriever.ingest.record_lines import BadLine, csv_records, json_records
 from sbert_retriever.types import Failure, Passage
 
 OnFailure: TypeAlias = Callable[[Failure], None]
@@ -29,6 +35,7 @@ def read_records(
     text_field: str | Sequence[str] = "text",
     id_field: str | None = None,
     metadata_fields: Sequence[str] | None = None,
+    source: str | None = None,
     on_failure: OnFailure | None = None,
     on_note: OnNote | None = None,
 ) -> Iterator[Passage]:
@@ -42,6 +49,7 @@ def read_records(
         text_field: The field of the text; of several, those present are joined by a space.
         id_field: The field of the id, text or whole numbers; None makes "<source>#<line>".
         metadata_fields: What to keep beside the text; None keeps all other fields.
+        source: The passages' source; None is the path as it is given.
         on_failure: Told of each record that cannot be used, and the rest go on; where it is
             None, the first such record raises.
         on_note: Told what the user should know of the file.
@@ -54,16 +62,16 @@ def read_records(
             field; or, without `on_failure`, a record cannot be used (the line is named).
     """
     fields = Fields.of(text_field, id_field, metadata_fields)
-    source = source_of(path)
+    source = source_of(path) if source is None else source
     with reading(source):
         encoding = find_encoding(blocks_of(path), source)
         if on_note and (note := encoding.note(source)):
             on_note(note)
         newline = "" if path.suffix.lower() == ".csv" else "\n"
         with path.open(encoding=_codec(encoding), newline=newline) as lines:
-            records = _decoded_lines(lines, encoding)
             parse = csv_records if newline == "" else json_records
-            yield from _passages(parse, records, source, fields, on_failure)
+            records = parse(_decoded_lines(lines, encoding), source, fields)
+            yield from record_passages(records, source, fields, on_failure)
 
 
 def read_json_stream(
@@ -77,7 +85,8 @@ def read_json_stream(
     with reading(source):
         lines = TextIOWrapper(stream, encoding="utf-8-sig", newline="\n")
         try:
-            yield from _passages(json_records, lines, source, fields, on_failure)
+            records = json_records(lines, source, fields)
+            yield from record_passages(records, source, fields, on_failure)
         finally:
             lines.detach()  # the stream is the caller's to close
 
@@ -90,15 +99,19 @@ def _decoded_lines(lines: Iterable[str], encoding: Encoding) -> Iterable[str]:
     return map(as_windows_1252, lines) if encoding.name == FALLBACK else lines
 
 
-def _passages(
-    parse: Parser,
-    lines: Iterable[str],
+def record_passages(
+    records: Iterable[Record | BadLine],
     source: str,
     fields: Fields,
-    on_failure: OnFailure | None,
+    on_failure: OnFailure | None = None,
 ) -> Iterator[Passage]:
+    """Passages of records, however they were read.
+
+    Raises:
+        ReadError: As `read_records`.
+    """
     first = True
-    for record in parse(lines, source, fields):
+    for record in records:
         try:
             if isinstance(record, BadLine):
                 raise BadRecordError(record.reason)

@@ -7,18 +7,16 @@ is the same is left. A run that was killed can be run again: what was acknowledg
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from sbert_retriever.errors import (
     InputError,
     InputTypeError,
+    SbertError,
     StoreUnavailableError,
     TextTooLongError,
 )
@@ -26,6 +24,7 @@ from sbert_retriever.index.points import Draft, Fingerprint, draft
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import check_vectors, faulty_rows
+from sbert_retriever.ingest.ahead import DraftEncoder, Encode, Encoded, Thread
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 # A window is what one round compares, encodes and writes: long enough for batches of like length,
@@ -35,33 +34,14 @@ WINDOW_CHARACTERS = 400_000
 _FIRST_WINDOW = 256
 _LEAST_WINDOW = 64
 _SECONDS = (4.0, 10.0)
-_REMEMBERED_TEXTS = 4096
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Vectors (n, dim) of n texts, and what was cut to fit the encoder.
-
-    Args:
-        vectors: float32 (n, dim).
-        truncated: How many of the texts were cut.
-        longest: Tokens of the longest of those.
-    """
-
-    vectors: npt.NDArray[np.float32]
-    truncated: int = 0
-    longest: int = 0
-
-
-Encode = Callable[[list[str]], Encoded]
 
 
 @dataclass
 class _Tally:
     """A report in the making, and what the run has seen.
 
-    `pending` holds the ids of the window at hand that may not be in the collection yet, `refused`
-    those whose vector or size kept them out.
+    `pending` holds the ids seen that may not be in the collection yet, in order, `refused` those
+    whose vector or size kept them out.
     """
 
     started: float = field(default_factory=monotonic)
@@ -73,12 +53,17 @@ class _Tally:
     failures: list[Failure] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
-    pending: list[str] = field(default_factory=list)
+    pending: dict[str, None] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     position: int = 0
 
     def add(self, name: str, number: int = 1) -> None:
         self.counts[name] += number
+
+    def settle(self, ids: Iterable[str]) -> None:
+        """These are in the collection, or refused."""
+        for passage_id in ids:
+            self.pending.pop(passage_id, None)
 
     def report(self, *, dry_run: bool) -> IndexReport:
         return IndexReport(
@@ -90,8 +75,29 @@ class _Tally:
         )
 
 
+@dataclass(frozen=True)
+class _Window:
+    """A window compared with the collection, whose new texts are being encoded.
+
+    Args:
+        known: What the collection holds, by id.
+        new_text: To be written with their vectors.
+        new_rest: To be written without: the text is the same.
+        vectors: What will be the vectors of `new_text`; None where there is nothing to encode.
+    """
+
+    known: Mapping[str, Fingerprint | None]
+    new_text: list[Draft]
+    new_rest: list[Draft]
+    vectors: Future[Encoded] | None
+
+
 class Sync:
     """One run of `sync`.
+
+    Three things go on at a time: a window is encoded, in a thread of its own, while the one after
+    it is drawn and compared, and the one before it written. Both of these stay in the caller's
+    thread, which an iterator over a database may depend on.
 
     Args:
         store: The collection.
@@ -117,13 +123,12 @@ class Sync:
         failures: list[Failure] | None = None,
     ) -> None:
         self._store = store
-        self._encode = encode
+        self._vectors_of = DraftEncoder(encode, dim=store.dim)
         self._dry_run = dry_run
         self._strict = strict
         self._refuse_long = refuse_long
         self._on_progress = on_progress
         self._tally = _Tally(failures=failures if failures is not None else [])
-        self._recent: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
 
     def run(
         self,
@@ -159,16 +164,34 @@ class Sync:
 
     def _windows(self, draws: Iterator[Passage]) -> Steps[bool]:
         """Bring in one window after the other; whether there was anything to bring in."""
+        with Thread() as thread:
+            return (yield from self._overlapped(draws, thread))
+
+    def _overlapped(self, draws: Iterator[Passage], thread: Thread) -> Steps[bool]:
         written, size = False, min(_FIRST_WINDOW, WINDOW_PASSAGES)
-        while window := (yield work(take_window, draws, size)):
-            started = monotonic()
-            drafts = self._drafts(window)
-            yield from self._bring(drafts)
-            size = next_size(size, monotonic() - started)
-            written = written or bool(drafts)
-            if self._on_progress is not None:
-                self._on_progress(self._tally.report(dry_run=self._dry_run))
-        return written
+        ahead: _Window | None = None
+        while True:
+            drawn: Drawn = yield work(take_window, draws, size)
+            try:
+                window = (yield from self._begin(drawn.items, thread)) if drawn.items else None
+            except SbertError as error:
+                # What came before is brought in all the same.
+                if ahead is not None and not isinstance(error, StoreUnavailableError):
+                    yield from self._finish(ahead)
+                raise
+            if ahead is not None:
+                size = next_size(size, (yield from self._finish(ahead)))
+            if drawn.error is not None:
+                if window is not None:
+                    yield from self._finish(window)
+                raise drawn.error
+            if window is None:
+                return written
+            if not written:
+                # How fast it goes is learnt from the first, before there are two at a time.
+                size = next_size(size, (yield from self._finish(window)))
+                window = None
+            ahead, written = window, True
 
     def _drafts(self, window: Sequence[Passage]) -> list[Draft]:
         """What of a window is well-formed and not seen before in this run."""
@@ -209,30 +232,45 @@ class Sync:
             raise error
         self._tally.failures.append(Failure(passage_id, str(error)))
 
-    def _bring(self, drafts: list[Draft]) -> Steps[None]:
-        self._tally.pending = [d.id for d in drafts]
-        known = yield from self._store.fingerprints(self._tally.pending)
+    def _begin(self, drawn: Sequence[Passage], thread: Thread) -> Steps[_Window]:
+        """Compare with the collection, and have what is new encoded."""
+        drafts = self._drafts(drawn)
+        self._tally.pending.update(dict.fromkeys(d.id for d in drafts))
+        known = yield from self._store.fingerprints([d.id for d in drafts])
         new_text = [d for d in drafts if not _same_text(known.get(d.id), d)]
         new_rest = [
             d for d in drafts if _same_text(known.get(d.id), d) and known[d.id] != d.fingerprint
         ]
-        self._tally.pending = [d.id for d in (*new_text, *new_rest)]
-        self._tally.add("unchanged", len(drafts) - len(new_text) - len(new_rest))
+        changed = {d.id for d in (*new_text, *new_rest)}
+        self._tally.settle(d.id for d in drafts if d.id not in changed)
+        self._tally.add("unchanged", len(drafts) - len(changed))
+        encoding = new_text and not self._dry_run
+        vectors = thread.submit(self._vectors_of, new_text) if encoding else None
+        return _Window(known, new_text, new_rest, vectors)
+
+    def _finish(self, window: _Window) -> Steps[float]:
+        """Write what is new, and count it; how many seconds encoding it took."""
+        seconds = 0.0
+        new_text, new_rest = window.new_text, window.new_rest
         if not self._dry_run:
-            new_text = yield from self._write(new_text)
-            self._tally.pending = [d.id for d in new_rest]
+            if window.vectors is not None:
+                made: Encoded = yield work(window.vectors.result)
+                seconds = made.seconds
+                new_text = yield from self._write(new_text, made)
             self._refuse((yield from self._store.rewrite(new_rest)))
             new_rest = [d for d in new_rest if d.id not in self._tally.refused]
-        self._tally.pending = []
-        added = sum(d.id not in known for d in new_text)
+        self._tally.settle(d.id for d in (*window.new_text, *window.new_rest))
+        added = sum(d.id not in window.known for d in new_text)
         self._tally.add("added", added)
         self._tally.add("updated", len(new_text) - added + len(new_rest))
+        if self._on_progress is not None:
+            self._on_progress(self._tally.report(dry_run=self._dry_run))
+        return seconds
 
-    def _write(self, drafts: list[Draft]) -> Steps[list[Draft]]:
-        """Encode and write; returns what went in."""
-        if not drafts:
-            return []
-        vectors = yield from self._vectors(drafts)
+    def _write(self, drafts: list[Draft], made: Encoded) -> Steps[list[Draft]]:
+        """Write what was encoded; returns what went in."""
+        self._account(made)
+        vectors = made.vectors
         kind, half = self._store.score_kind, self._store.half
         if self._strict:
             check_vectors(vectors, [d.id for d in drafts], score_kind=kind, half=half)
@@ -240,7 +278,9 @@ class Sync:
         self._refuse(Failure(drafts[row].id, f"its vector is {why}") for row, why in bad.items())
         good = [n for n in range(len(drafts)) if n not in bad]
         self._refuse((yield from self._store.write([drafts[n] for n in good], vectors[good])))
-        return [d for d in drafts if d.id not in self._tally.refused]
+        went_in = [d for d in drafts if d.id not in self._tally.refused]
+        self._tally.settle(d.id for d in drafts)
+        return went_in
 
     def _refuse(self, failures: Iterable[Failure]) -> None:
         for failure in failures:
@@ -257,26 +297,13 @@ class Sync:
         present = [i for i in self._tally.seen if i not in absent]
         return StoreUnavailableError(
             f"{error}. {len(present)} passages of this run are in the collection, {len(missing)} "
-            "of its last window are not; run it again to finish",
+            "of its last are not; run it again to finish",
             stored=present,
             missing=missing,
         )
 
-    def _vectors(self, drafts: list[Draft]) -> Steps[npt.NDArray[np.float32]]:
-        """Vectors (n, dim) of n drafts; each distinct text goes through the encoder once."""
-        texts = {d.fingerprint.text: d.text for d in drafts}
-        rows = {h: self._recent[h] for h in texts if h in self._recent}
-        fresh = [h for h in texts if h not in rows]
-        if fresh:
-            encoded: Encoded = yield work(self._encode, [texts[h] for h in fresh])
-            self._check_shape(encoded.vectors, len(fresh))
-            self._tally.add("encoded", len(fresh))
-            self._account(encoded)
-            rows.update(zip(fresh, encoded.vectors, strict=True))
-            self._remember({h: rows[h] for h in fresh})
-        return np.stack([rows[d.fingerprint.text] for d in drafts]).astype(np.float32, copy=False)
-
     def _account(self, encoded: Encoded) -> None:
+        self._tally.add("encoded", encoded.encoded or 0)
         if encoded.truncated and self._refuse_long:
             raise TextTooLongError(
                 f"{encoded.truncated} of {len(encoded.vectors)} texts are longer than the model "
@@ -285,20 +312,6 @@ class Sync:
             )
         self._tally.add("truncated", encoded.truncated)
         self._tally.counts["longest"] = max(self._tally.counts["longest"], encoded.longest)
-
-    def _check_shape(self, vectors: npt.NDArray[np.float32], texts: int) -> None:
-        shape = np.shape(vectors)
-        if shape != (texts, self._store.dim):
-            raise InputError(
-                f"the encoder gave {shape[0] if shape else 0} vectors of shape {shape[1:]} for "
-                f"{texts} texts, expected shape ({texts}, {self._store.dim}): nothing of this "
-                "window was written"
-            )
-
-    def _remember(self, rows: dict[str, npt.NDArray[np.float32]]) -> None:
-        self._recent.update((h, row.copy()) for h, row in rows.items())
-        while len(self._recent) > _REMEMBERED_TEXTS:
-            self._recent.popitem(last=False)
 
     def _prune(self) -> Steps[None]:
         for source in sorted(self._tally.sources):
@@ -309,16 +322,28 @@ class Sync:
             self._tally.add("deleted", len(gone))
 
 
-def take_window(draws: Iterator[Any], size: int) -> list[Any]:
-    """The next passages, `size` at most and as many characters as go with it; [] at the end."""
+@dataclass(frozen=True)
+class Drawn:
+    """What an iterator gave: some passages, none at its end, and the error it ended with."""
+
+    items: list[Any]
+    error: Exception | None = None
+
+
+def take_window(draws: Iterator[Any], size: int) -> Drawn:
+    """The next passages, `size` at most and as many characters as go with it."""
     window: list[Any] = []
     characters = 0
-    for item in draws:
-        window.append(item)
-        characters += len(getattr(item, "text", ""))
-        if len(window) >= size or characters >= WINDOW_CHARACTERS * size // WINDOW_PASSAGES:
-            break
-    return window
+    try:
+        for item in draws:
+            window.append(item)
+            characters += len(getattr(item, "text", ""))
+            if len(window) >= size or characters >= WINDOW_CHARACTERS * size // WINDOW_PASSAGES:
+                break
+    except Exception as error:
+        # Raised again, once what came before it is in.
+        return Drawn(window, error)
+    return Drawn(window)
 
 
 def next_size(size: int, seconds: float) -> int:

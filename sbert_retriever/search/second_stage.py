@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
@@ -22,6 +24,9 @@ LateSpec: TypeAlias = str | PathLike[str] | TokenEncoder
 
 _DEFAULT_PROFILE = "balanced"
 _LEAST_CANDIDATES_OF_A_BUDGET = 100
+Spec = TypeVar("Spec")
+Model = TypeVar("Model")
+
 # How many late interaction puts in order where there is a model for it and nobody says.
 _LATE = 50
 
@@ -52,32 +57,28 @@ class SecondStage:
         metadata: Mapping[str, Any] | None = None,
         late: LateSpec | None = None,
     ) -> None:
-        self._device = device
-        self._dtype = dtype
         self._metadata = metadata or {}
-        self._named: dict[str, Reranker] = {}
-        self._named_late: dict[str, TokenEncoder] = {}
-        self._guard = threading.Lock()
-        self.late = None if late is None else as_token_encoder(late, device=device, dtype=dtype)
-        self._given = (
-            None if reranker is None else as_reranker(reranker, device=device, dtype=dtype)
-        )
+        self._as_reranker = partial(as_reranker, device=device, dtype=dtype)
+        self._rerankers = _Models(self._as_reranker, reranker)
+        as_late = partial(as_token_encoder, device=device, dtype=dtype)
+        self._token_encoders: _Models[LateSpec, TokenEncoder] = _Models(as_late, late)
+
+    @property
+    def late(self) -> TokenEncoder | None:
+        """What was given for late interaction."""
+        return self._token_encoders.given
 
     def over(self, metadata: Mapping[str, Any]) -> SecondStage:
         """The same over a collection with that metadata."""
-        return SecondStage(
-            self._given, device=self._device, dtype=self._dtype, metadata=metadata, late=self.late
-        )
+        other = copy(self)
+        other._metadata = metadata
+        return other
 
     def with_reranker(self, reranker: RerankerSpec | None) -> SecondStage:
         """The same with another reranker, or with none."""
-        return SecondStage(
-            reranker,
-            device=self._device,
-            dtype=self._dtype,
-            metadata=self._metadata,
-            late=self.late,
-        )
+        other = copy(self)
+        other._rerankers = _Models(self._as_reranker, reranker)
+        return other
 
     @property
     def saved(self) -> Profile | None:
@@ -110,7 +111,7 @@ class SecondStage:
                 f"profile {profile.name!r} cuts vectors to {profile.truncate_dim} dimensions, "
                 "which is measured only: build the collection with such vectors instead"
             )
-        if profile.reranks and self._given is None and profile.reranker is None:
+        if profile.reranks and self._rerankers.given is None and profile.reranker is None:
             raise InputError(
                 f"{_origin(asked)} asks for a rerank, and there is no reranker: open the "
                 f"collection with reranker={DEFAULT_RERANKER!r}, or another"
@@ -124,37 +125,50 @@ class SecondStage:
 
     def reranker(self, profile: Profile) -> Reranker | None:
         """The one that was given, else the one that a profile names, loaded once."""
-        name = profile.reranker
-        if self._given is not None or name is None:
-            return self._given
-        with self._guard:
-            if name not in self._named:
-                self._named[name] = as_reranker(name, device=self._device, dtype=self._dtype)
-            return self._named[name]
+        return self._rerankers.get(profile.reranker)
 
     def token_encoder(self, profile: Profile) -> TokenEncoder | None:
         """What was given for late interaction, else what a profile names, loaded once.
 
         None is the bi-encoder of the collection.
         """
-        name = profile.late_encoder
-        if self.late is not None or name is None:
-            return self.late
-        with self._guard:
-            if name not in self._named_late:
-                made = as_token_encoder(name, device=self._device, dtype=self._dtype)
-                self._named_late[name] = made
-            return self._named_late[name]
+        return self._token_encoders.get(profile.late_encoder)
 
     def _standing(self, asked: Query) -> Profile:
         if (saved := self.saved) is not None:
             return saved
         if _says(asked):
             return Profile(rerank_depth=0)
-        own = Profile(rerank_depth=0) if self._given is None else Profile.named(_DEFAULT_PROFILE)
+        own = Profile(rerank_depth=0)
+        if self._rerankers.given is not None:
+            own = Profile.named(_DEFAULT_PROFILE)
         if self.late is not None:
             own = replace(own, name="custom", candidates=_LATE, late=_LATE)
         return own
+
+
+class _Models(Generic[Spec, Model]):
+    """The model that was given, else those that profiles name, each loaded once.
+
+    Args:
+        made: Makes a model of what a user may give for it.
+        given: Made at once; None is none.
+    """
+
+    def __init__(self, made: Callable[[Spec | str], Model], given: Spec | None) -> None:
+        self._made = made
+        self._named: dict[str, Model] = {}
+        self._guard = threading.Lock()
+        self.given = None if given is None else made(given)
+
+    def get(self, name: str | None) -> Model | None:
+        """The one that was given, else the one of that name; None for no name."""
+        if self.given is not None or name is None:
+            return self.given
+        with self._guard:
+            if name not in self._named:
+                self._named[name] = self._made(name)
+            return self._named[name]
 
 
 def as_token_encoder(late: LateSpec, *, device: str = "auto", dtype: str = "auto") -> TokenEncoder:

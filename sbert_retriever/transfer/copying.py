@@ -9,11 +9,11 @@ from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import Contract, profile_from_metadata
+from sbert_retriever.index.contract import Contract, companions, profile_from_metadata
+from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.payload_indexes import payload_indexes
 from sbert_retriever.index.steps import Steps, call
-from sbert_retriever.index.store import CollectionFacts, PassageStore
-from sbert_retriever.index.tenants import refuse_tenants
+from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.transfer.checking import Checked, check
@@ -105,8 +105,7 @@ def copy_collection(
         with closing(connected(target, api_key=key)) as there:
             check_apart(here, collection_name, there, to_name)
             original, facts = existing(here, collection_name)
-            there_are = here.run(original.has_tenants())
-            refuse_tenants(there_are, name=collection_name, what="a copy")
+            here.run(original.refuse_tenants("a copy"))
             settings = {"model": model, "device": device, "dtype": dtype}
             copy = _opened(there, to_name, facts, settings)
             return _copied(original, facts, copy, prune, sample, on_progress)
@@ -197,6 +196,7 @@ def _copied(
     profile = profile_from_metadata(facts.metadata)
     if profile is not None:
         copy.save_profile(profile)
+    copy.store.connection.run(copy.store.save_companions(companions(facts.metadata)))
     checked = check(original, copy.store, drawn.ids, same_vectors=same, failures=report.failures)
     return CopyReport(
         index=report, checked=checked, encoded_anew=not same, profile=profile is not None

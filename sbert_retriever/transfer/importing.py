@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
+from typing import Protocol
 
 from sbert_retriever.errors import ContractError, InputError
 from sbert_retriever.index.connection import connect
 from sbert_retriever.index.store import PassageStore
-from sbert_retriever.ingest.exchange import ExportFile, check_closed
+from sbert_retriever.ingest.exchange import Entry, ExportFile, ExportHeader, check_closed
 from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.transfer.places import Model, OnProgress
-from sbert_retriever.types import IndexReport
+from sbert_retriever.types import Failure, IndexReport
+
+
+class Exported(Protocol):
+    """Passages with the vectors that one model made, and what is known of it.
+
+    Attributes:
+        failures: What is wrong with entries read so far.
+    """
+
+    failures: list[Failure]
+
+    @property
+    def header(self) -> ExportHeader:
+        """What made the vectors."""
+
+    def entries(self) -> Iterator[Entry]:
+        """The passages; what cannot be used is added to `failures`, and the rest goes on."""
 
 
 def import_file(
@@ -99,7 +117,44 @@ def import_lines(
         ReadError: It is no export.
         ContractError: As for `import_file`.
     """
-    file = ExportFile(lines, name)
+    return import_exported(
+        ExportFile(lines, name),
+        location,
+        model=model,
+        collection_name=collection_name,
+        device=device,
+        dtype=dtype,
+        api_key=api_key,
+        on_progress=on_progress,
+    )
+
+
+def import_exported(
+    file: Exported,
+    location: str | PathLike[str],
+    *,
+    model: Model | None = None,
+    collection_name: str = "default",
+    device: str = "auto",
+    dtype: str = "auto",
+    api_key: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> IndexReport:
+    """`import_file` for passages and vectors of any file format.
+
+    Args:
+        file: An export that is open.
+        location: As for `import_file`.
+        model: As for `import_file`.
+        collection_name: As for `import_file`.
+        device: As for `import_file`.
+        dtype: As for `import_file`.
+        api_key: As for `import_file`.
+        on_progress: As for `import_file`.
+
+    Raises:
+        ContractError: As for `import_file`.
+    """
     if model is None:
         _create_as_exported(file, location, collection_name, api_key)
     filterable = file.header.contract.filterable if file.header.contract is not None else None
@@ -124,7 +179,7 @@ def import_lines(
 
 
 def _create_as_exported(
-    file: ExportFile, location: str | PathLike[str], collection_name: str, api_key: str | None
+    file: Exported, location: str | PathLike[str], collection_name: str, api_key: str | None
 ) -> None:
     """Create the collection from the header, without loading its model."""
     connection = connect(location, api_key=api_key)
@@ -141,7 +196,7 @@ def _create_as_exported(
         connection.close()
 
 
-def _same_vectors(file: ExportFile, retriever: Retriever) -> bool:
+def _same_vectors(file: Exported, retriever: Retriever) -> bool:
     """Whether the export's vectors are what the collection's model would make."""
     exported = file.header.contract
     identity = retriever.info().identity
@@ -150,7 +205,7 @@ def _same_vectors(file: ExportFile, retriever: Retriever) -> bool:
     return not exported.model.differences(identity)
 
 
-def _other_model(file: ExportFile, retriever: Retriever) -> str:
+def _other_model(file: Exported, retriever: Retriever) -> str:
     contract = file.header.contract
     theirs = contract.model.name if contract is not None else "an unknown model"
     ours = retriever.info().model

@@ -12,8 +12,9 @@ from qdrant_client import QdrantClient
 
 from sbert_retriever.errors import CollectionNotFoundError, InputError, StoreUnavailableError
 from sbert_retriever.index.connection import Connection, connect
+from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.steps import Steps, call
-from sbert_retriever.index.store import CollectionFacts, PassageStore
+from sbert_retriever.index.store import PassageStore
 from sbert_retriever.sparse import encoder_of_identity
 from sbert_retriever.types import Encoder, IndexReport, SparseEncoder
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError, StoreError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import profile_from_metadata
+from sbert_retriever.index.contract import companions, profile_from_metadata
+from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.steps import Steps, call
-from sbert_retriever.index.store import CollectionFacts, PassageStore
-from sbert_retriever.index.tenants import refuse_tenants
+from sbert_retriever.index.store import PassageStore
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.transfer.places import (
     Model,
@@ -73,8 +73,7 @@ def rebuild(
     """
     with closing(connected(location, api_key=api_key)) as connection:
         old, facts = existing(connection, collection_name)
-        there_are = connection.run(old.has_tenants())
-        refuse_tenants(there_are, name=collection_name, what="a rebuild")
+        connection.run(old.refuse_tenants("a rebuild"))
         if alias is not None and connection.embedded:
             raise InputError("a folder's collection keeps its name: leave the alias out")
         name = collection_name if alias is None else alias
@@ -116,6 +115,7 @@ def _rebuilt(
         _check_count(old, new, unwritten)
         if profile is not None:
             new.save_profile(profile)
+        new.store.connection.run(new.store.save_companions(companions(facts.metadata)))
         to = new.store.collection_name
         if switch.make(to, drop_old=drop_old, unwritten=unwritten):
             return report

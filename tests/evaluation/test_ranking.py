@@ -127,3 +127,10 @@ def test_table_and_json():
         "means": {"MRR": 1.0, "recall@1": pytest.approx(1 / 3)},
         "per_query": {"MRR": {"q": 1.0}, "recall@1": {"q": pytest.approx(1 / 3)}},
     }
+
+
+def test_linear_and_exponential_gains_to_the_same_depth_do_not_disturb_each_other():
+    """Asked for both at once to a depth that is not one of its own, ir-measures gives 0 for one."""
+    qrels = {"q": {"a": 2, "b": 1}}
+    found = evaluate(run_of({"q": ["a", "b"]}), qrels, measures=["nDCG@2", "nDCG_exp@2"])
+    assert found.means == {"nDCG@2": 1.0, "nDCG_exp@2": 1.0}

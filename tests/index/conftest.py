@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -187,11 +186,5 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def listener():
-    server = Listener()
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def listener(serving):
+    return serving(Listener())

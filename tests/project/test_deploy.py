@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -18,9 +17,8 @@ FILES = sorted(DEPLOY.glob("*.yml"))
 
 
 @pytest.fixture
-def answering():
+def answering(serving):
     """Ports at which each request is answered with one status, at one path alone."""
-    servers = []
 
     def make(status):
         class Handler(BaseHTTPRequestHandler):
@@ -31,14 +29,9 @@ def answering():
             def log_message(self, *_):
                 pass
 
-        servers.append(HTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=servers[-1].serve_forever, args=(0.05,)).start()
-        return servers[-1].server_port
+        return serving(HTTPServer(("127.0.0.1", 0), Handler)).server_port
 
-    yield make
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    return make
 
 
 def services(file):

@@ -110,11 +110,12 @@ def test_what_is_not_run_is_known_with_its_reason(capsys) -> None:
         for block in left:
             print(f"\nnot run: {block.page}:{block.line} ({block.reason or 'shown only'})", end="")
     assert Counter(b.reason or "shown only" for b in left) == {
-        "installs": 6,
+        "installs": 7,
         "it would serve until it is stopped": 1,
+        "needs labelled questions of your own": 2,
         "it would run the tests inside the tests": 1,
         "needs Docker": 2,
-        "needs a Qdrant server": 5,
+        "needs a Qdrant server": 6,
         "takes minutes": 2,
         "no package brings a ColBERT model": 1,
         "shown only": 2,

@@ -25,6 +25,7 @@ SAYS = {
     "index_folder.py": ["3 added", "1 failed", "Handbook > Illness"],
     "filters.py": ["{'lang': 'en'}  (3 match)", "{'lang': []}  (0 match)"],
     "incremental_sync.py": ["3 added", "1 added, 1 updated, 1 unchanged, 1 deleted", "is nan"],
+    "faq_chat.py": ["questions.md: 12 entries", "No. Everything runs on a CPU", "I don't know."],
     "embedded_to_server.py": ["3 added", "embedded: 3 passages"],
 }
 

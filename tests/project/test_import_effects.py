@@ -12,7 +12,7 @@ def state():
     loggers = {name: getattr(logger, "handlers", []) for name, logger
                in logging.Logger.manager.loggerDict.items()}
     ours = {n: (repr(h), logging.getLogger(n).level) for n, h in loggers.items()
-            if n.startswith(("sbert_retriever", "langchain_sbert"))}
+            if n.startswith(("sbert_retriever", "langchain_sbert", "sbert_ray"))}
     return {
         "environment": dict(os.environ),
         "filters": repr(warnings.filters),
@@ -30,12 +30,14 @@ before = state()
 COMPARE = "after = state(); print(json.dumps([k for k in before if before[k] != after[k]]))"
 
 
-@pytest.mark.parametrize("package", ["sbert_retriever", "langchain_sbert", "sbert_retriever.cli"])
+@pytest.mark.parametrize(
+    "package", ["sbert_retriever", "langchain_sbert", "sbert_ray", "sbert_retriever.cli"]
+)
 def test_importing_a_package_has_no_effects(clean, package: str) -> None:
     assert json.loads(clean.python(f"{STATE}\nimport {package}\n{COMPARE}")) == []
 
 
-@pytest.mark.parametrize("package", ["sbert_retriever", "langchain_sbert"])
+@pytest.mark.parametrize("package", ["sbert_retriever", "langchain_sbert", "sbert_ray"])
 def test_loading_every_public_name_adds_no_handler_and_no_variable(clean, package: str) -> None:
     """What torch and its like do to warning filters is theirs."""
     changed = clean.python(
@@ -46,7 +48,7 @@ def test_loading_every_public_name_adds_no_handler_and_no_variable(clean, packag
 
 
 def test_importing_prints_nothing(clean) -> None:
-    code = "import sbert_retriever, langchain_sbert; sbert_retriever.Retriever"
+    code = "import sbert_retriever, langchain_sbert, sbert_ray; sbert_retriever.Retriever"
     import sys
 
     done = clean.run([sys.executable, "-W", "error", "-c", code])

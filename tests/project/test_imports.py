@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "sbert_retriever"
 LANGCHAIN = ROOT / "integrations" / "langchain_sbert"
+RAY = ROOT / "integrations" / "sbert_ray"
 
 # Each room may import those before it, and itself; rooms in one set know nothing of each other.
 ORDER: list[set[str]] = [
@@ -26,7 +27,8 @@ ORDER: list[set[str]] = [
     {"retriever"},
     {"doctor", "transfer", "evaluation", "mining"},
     {"faq", "tradeoff"},
-    {"serve"},
+    {"bench", "training"},
+    {"paper", "serve"},
     {"cli"},
     {"__main__"},
 ]
@@ -62,6 +64,8 @@ def room(name: str) -> str | None:
 
 CORE_MODULES = modules(CORE)
 LANGCHAIN_MODULES = modules(LANGCHAIN)
+RAY_MODULES = modules(RAY)
+INTEGRATIONS = LANGCHAIN_MODULES | RAY_MODULES
 
 
 def test_every_module_is_in_a_known_room() -> None:
@@ -102,12 +106,23 @@ def test_nothing_imports_langchain_sbert_and_the_core_knows_no_langchain() -> No
     assert not wrong
 
 
-def test_langchain_sbert_leaves_the_command_line_alone() -> None:
+def test_nothing_imports_sbert_ray_and_only_it_knows_ray_and_arrow() -> None:
     wrong = [
         (name, imported)
-        for name, path in LANGCHAIN_MODULES.items()
+        for name, path in {**CORE_MODULES, **LANGCHAIN_MODULES}.items()
+        for imported in imports(path)
+        if imported.partition(".")[0] in {"sbert_ray", "ray", "pyarrow"}
+    ]
+    assert not wrong
+
+
+def test_the_integrations_leave_the_command_line_and_each_other_alone() -> None:
+    wrong = [
+        (name, imported)
+        for name, path in INTEGRATIONS.items()
         for imported in imports(path)
         if room(imported) == "cli"
+        or (imported.startswith("langchain") and not name.startswith("langchain"))
     ]
     assert not wrong
 
@@ -115,7 +130,7 @@ def test_langchain_sbert_leaves_the_command_line_alone() -> None:
 def test_the_embedded_engine_is_known_to_its_own_room_alone() -> None:
     users = {
         name
-        for name, path in {**CORE_MODULES, **LANGCHAIN_MODULES}.items()
+        for name, path in {**CORE_MODULES, **INTEGRATIONS}.items()
         for imported in imports(path)
         if imported.partition(".")[0] == "qdrant_edge"
     }
@@ -131,7 +146,7 @@ def test_the_embedded_engine_is_known_to_its_own_room_alone() -> None:
 
 def test_no_file_imports_sentence_transformers() -> None:
     """It is what the tests compare with, never what the package runs on."""
-    every = {**CORE_MODULES, **LANGCHAIN_MODULES}
+    every = {**CORE_MODULES, **INTEGRATIONS}
     for path in every.values():
         assert not [i for i in imports(path) if i.startswith("sentence_transformers")], path
 
@@ -148,11 +163,23 @@ def test_types_and_errors_need_only_the_standard_library(clean) -> None:
     assert set(loaded.split()) - set(started.split()) == {"sbert_retriever"}
 
 
-HEAVY = ["torch", "transformers", "qdrant_client", "qdrant_edge", "langchain_core", "numpy"]
+HEAVY = [
+    "torch",
+    "transformers",
+    "qdrant_client",
+    "qdrant_edge",
+    "langchain_core",
+    "numpy",
+    "ray",
+    "pyarrow",
+    "pandas",
+]
 LOADED = f"import json, sys; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))"
 
 
-@pytest.mark.parametrize("package", ["sbert_retriever", "langchain_sbert", "sbert_retriever.cli"])
+@pytest.mark.parametrize(
+    "package", ["sbert_retriever", "langchain_sbert", "sbert_ray", "sbert_retriever.cli"]
+)
 def test_importing_a_package_loads_nothing_heavy(clean, package: str) -> None:
     assert json.loads(clean.python(f"import {package}\ndir({package})\n{LOADED}")) == []
 

@@ -8,13 +8,17 @@ import tomllib
 
 import langchain_sbert
 import pytest
-from langchain_sbert import SBERTEmbeddings, SBERTRetriever, SBERTVectorStore
+import sbert_ray
+from langchain_sbert import SBERTEmbeddings, SBERTFaqFirst, SBERTRetriever, SBERTVectorStore
 
 import sbert_retriever
 from sbert_retriever import (
     BiEncoder,
     CrossEncoder,
     Failure,
+    Faq,
+    FaqAnswer,
+    FaqEntry,
     Hit,
     IndexReport,
     Passage,
@@ -22,9 +26,18 @@ from sbert_retriever import (
     Reranker,
     Retriever,
     SearchResult,
+    TrainConfig,
+    TrainData,
+    Trainer,
+    TrainStep,
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
+from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.evaluation.models import load_model
+from sbert_retriever.evaluation.significance import compare
+from sbert_retriever.evaluation.tasks import Plan, make_plan
+from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
 from sbert_retriever.mining import (
     communities,
     find_clusters,
@@ -34,6 +47,7 @@ from sbert_retriever.mining import (
     write_picture,
 )
 from sbert_retriever.serve import create_app, open_service, serve
+from sbert_retriever.training import mine_hard_negatives, read_config, read_objective
 from sbert_retriever.transfer import (
     copy_collection,
     drop_collection,
@@ -56,6 +70,13 @@ def test_front_doors() -> None:
         "SearchResult",
         "IndexReport",
         "Failure",
+        "Faq",
+        "FaqEntry",
+        "FaqAnswer",
+        "Trainer",
+        "TrainConfig",
+        "TrainStep",
+        "TrainData",
     ]
     assert langchain_sbert.__all__ == [
         "SBERTEmbeddings",
@@ -63,17 +84,20 @@ def test_front_doors() -> None:
         "SBERTRetriever",
         "SBERTReranker",
         "SBERTCrossEncoder",
+        "SBERTFaqTool",
+        "SBERTFaqFirst",
     ]
+    assert sbert_ray.__all__ == ["encode_to_parquet", "import_parquet", "index", "Workers"]
 
 
-@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert, sbert_ray])
 def test_every_public_name_is_there_and_says_what_it_is(package) -> None:
     for name in package.__all__:
         assert inspect.getdoc(getattr(package, name))
         assert name in dir(package)
 
 
-@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert])
+@pytest.mark.parametrize("package", [sbert_retriever, langchain_sbert, sbert_ray])
 def test_an_unknown_name_is_an_attribute_error(package) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Retreiver'"):
         package.Retreiver  # noqa: B018  # looking it up is the test
@@ -104,6 +128,10 @@ CALLS = {
     "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
     "long_passages='truncate', on_truncate='warn', batch_tokens=None, query_prompt=None)",
     CrossEncoder.warm_up: "()",
+    load_model: "(name, options=None, *, label=None, all_labels=False)",
+    make_plan: "(request)",
+    Plan.run: "(model, *, name, on_set=None)",
+    compare: "(ours, theirs, *, test='bootstrap', draws=2000, level=0.95, seed=0)",
     CrossEncoder.score: "(pairs, *, show_progress=False)",
     CrossEncoder.score_detailed: "(pairs, *, show_progress=False)",
     CrossEncoder.predict_logits: "(pairs, *, show_progress=False)",
@@ -150,6 +178,26 @@ CALLS = {
     Retriever.delete: "(ids=None, *, filter=None, source=None)",
     Retriever.delete_all: "()",
     Retriever.close: "()",
+    Faq.open: "(location=None, *, model=None, reranker=None, sparse=None, answers=None, mode=None, "
+    "thresholds=None, log=None, log_unanswered=False, collection_name='faq', device='auto', "
+    "dtype='auto', api_key=None, client=None, create=True, timeout_s=None, prefer_grpc=False)",
+    Faq.ask: "(question, previous=None, budget_ms=None, *, k=3, filter=None)",
+    Faq.warm_up: "()",
+    Faq.add: "(entries, *, replace=False)",
+    Faq.edit: "(id, *, answer=None, phrasings=None, tags=None, language=None, links=None)",
+    Faq.delete: "(id)",
+    Faq.get: "(id)",
+    Faq.entries: "()",
+    Faq.count: "()",
+    Faq.load: "(*paths, prune=False)",
+    Faq.calibrate: "(labelled=None, *, target_precision=0.95, out_of_scope_share=None, folds=5, "
+    "seed=0, save=True)",
+    Faq.feedback: "(question, entry, good)",
+    Faq.feedback_kept: "()",
+    Faq.gaps: "(questions=None, *, threshold=None, min_size=2)",
+    Faq.clear_log: "()",
+    Faq.close: "()",
+    SBERTFaqFirst: "(faq, fallback, *, input_key='question', budget_ms=None, output=None)",
     find_duplicates: "(retriever, threshold=0.9, *, filter=None, limit=1000, exact=None, "
     "on_share=None)",
     find_clusters: "(retriever, *, threshold=None, k=None, min_size=None, method=None, "
@@ -176,6 +224,24 @@ CALLS = {
     "log_unanswered=False)",
     create_app: "(service, settings=None)",
     serve: "(service, settings=None, *, on_listening=None)",
+    TwoEncoders.load: "(name, *, device='auto', dtype='auto', query_prompt=None, "
+    "passage_prompt=None, max_length=None, truncate_dim=None, pooling=None, normalize=None, "
+    "on_truncate='warn', batch_tokens=None)",
+    Trainer: "(config, output, *, data=None)",
+    Trainer.train: "(*, resume=False, on_log=None)",
+    TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "
+    "normalize=None, max_length=None, dropout=None, seed=0, device='auto', precision='float32', "
+    "save_every=500, keep_checkpoints=2, log_every=50)",
+    TrainStep: "(*, name='train', objective, data, epochs=1.0, max_updates=None, batch_size=16, "
+    "accumulate=1, learning_rate=2e-05, warmup=0.1, weight_decay=0.0, max_grad_norm=1.0, "
+    "smart_batching=False, chunk_size=None, negatives=1, view=None, crop=(0.1, 0.5), teacher=None, "
+    "matryoshka=(), matryoshka_weights=())",
+    TrainData: "(*, kind, files=(), rows=(), columns=<factory>, format=None, header=True, "
+    "encoding='utf-8', score_range=(0.0, 5.0), limit=None)",
+    read_config: "(path)",
+    read_objective: "(given)",
+    mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "
+    "margin=3.0)",
     SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
     "storage=None, collection_name='docs', "
     "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
@@ -187,6 +253,16 @@ CALLS = {
     SBERTVectorStore.from_texts: "(texts, embedding, metadatas=None, *, ids=None, **settings)",
     SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
     SBERTVectorStore.as_retriever: "(**settings)",
+    sbert_ray.encode_to_parquet: "(source, folder, *, model, text_field='text', id_field=None, "
+    "metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', workers=None, "
+    "shard_rows=1024, on_progress=None)",
+    sbert_ray.import_parquet: "(folder, location, *, collection_name='default', api_key=None, "
+    "partial=False, on_progress=None)",
+    sbert_ray.index: "(source, location, *, model=None, collection_name='default', tenant=None, "
+    "sparse=None, quantization=None, storage=None, filterable=None, text_field='text', "
+    "id_field=None, metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', "
+    "api_key=None, timeout_s=None, prefer_grpc=False, workers=None, on_progress=None)",
+    sbert_ray.Workers: "(*, count=None, cpus=None, gpus=None)",
     SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
     "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "
     "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
@@ -217,6 +293,19 @@ def test_each_method_has_an_asynchronous_twin_that_takes_the_same(name: str) -> 
     assert signature(twin) == expected
 
 
+FAQ_TWINS = [
+    *("ask", "add", "edit", "delete", "get", "entries", "count"),
+    *("calibrate", "feedback", "gaps"),
+]
+
+
+@pytest.mark.parametrize("name", FAQ_TWINS)
+def test_what_an_faq_does_it_does_for_an_event_loop_too(name: str) -> None:
+    twin = getattr(Faq, f"a{name}")
+    assert inspect.iscoroutinefunction(twin)
+    assert signature(twin) == CALLS[getattr(Faq, name)]
+
+
 def test_the_options_of_a_search_are_those_that_search_spells_out() -> None:
     from sbert_retriever.search.request import Query, QueryOptions
 
@@ -237,6 +326,15 @@ NOUNS = {
     "truncate_dim=None, reranker=None, late_encoder=None, mode=None, fusion=None)",
     SearchResult: "(hits, timings_ms, candidates=0, rescored=0)",
     Failure: "(id, reason)",
+    FaqEntry: "(*, id, answer, phrasings, tags=(), language=None, links=())",
+    FaqAnswer: "(*, question, outcome, answer=None, confidence=None, entry=None, phrasing=None, "
+    "candidates=(), exact=False, timings_ms=<factory>, fallback=None)",
+    Labelled: "(*, question, entry=None)",
+    Feedback: "(*, question, entry, good, at)",
+    Gap: "(*, question, questions, count, nearest=None, score=None)",
+    Thresholds: "(*, score, margin=0.0, choose)",
+    Calibration: "(*, right, listed, answer_at, choose_at, exact, setup, target_precision, "
+    "questions, out_of_scope_share, precision, coverage)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
     "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",
 }
@@ -248,6 +346,19 @@ EXAMPLES = {
     Profile: (),
     SearchResult: ([], {}),
     Failure: ("id", "why"),
+    FaqEntry: {"id": "id", "answer": "answer", "phrasings": ("question",)},
+    FaqAnswer: {"question": "question", "outcome": "abstain"},
+    Labelled: {"question": "question"},
+    Feedback: {"question": "question", "entry": "id", "good": True, "at": "now"},
+    Gap: {"question": "question", "questions": ("question",), "count": 1},
+    Thresholds: {"score": 0.7, "choose": 0.5},
+    Calibration: dict.fromkeys(
+        (
+            *("right", "listed", "answer_at", "choose_at", "exact", "setup"),
+            *("target_precision", "questions", "out_of_scope_share", "precision", "coverage"),
+        ),
+        None,
+    ),
     IndexReport: (),
 }
 
@@ -256,7 +367,8 @@ EXAMPLES = {
 def test_nouns_are_frozen_and_keep_their_fields(noun) -> None:
     assert signature(noun) == NOUNS[noun]
     assert noun.__dataclass_params__.frozen
-    made = noun(*EXAMPLES[noun])
+    given = EXAMPLES[noun]
+    made = noun(**given) if isinstance(given, dict) else noun(*given)
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(made, dataclasses.fields(noun)[0].name, "changed")
 

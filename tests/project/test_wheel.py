@@ -11,7 +11,7 @@ import pytest
 
 from sbert_retriever import __version__
 
-PACKAGES = {"sbert_retriever", "langchain_sbert"}
+PACKAGES = {"sbert_retriever", "langchain_sbert", "sbert_ray"}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sources(tree: Path) -> set[str]:
-    """The Python files of both packages, as paths inside a wheel."""
-    roots = {"sbert_retriever": tree, "langchain_sbert": tree / "integrations"}
+    """The Python files of all packages, as paths inside a wheel."""
+    integrations = tree / "integrations"
+    roots = {
+        package: tree if package == "sbert_retriever" else integrations for package in PACKAGES
+    }
     return {
         path.relative_to(root).as_posix()
         for package, root in roots.items()
@@ -84,7 +87,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(committed: Path, wheel: P
     assert f"{information}licenses/LICENSE" in names
 
 
-def test_both_packages_are_marked_as_typed(installed: Path) -> None:
+def test_all_packages_are_marked_as_typed(installed: Path) -> None:
     assert {path.parent.name for path in installed.rglob("py.typed")} == PACKAGES
 
 
@@ -98,7 +101,7 @@ IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
 names = []
-for package in ("sbert_retriever", "langchain_sbert"):
+for package in ("sbert_retriever", "langchain_sbert", "sbert_ray"):
     for path in sorted((root / package).rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         if not name.endswith("__main__"):

@@ -13,7 +13,6 @@ from qdrant_client import models
 from sbert_retriever import Passage, Profile, Retriever
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.points import point_id
-from sbert_retriever.ingest.files import stored_sources
 from sbert_retriever.testing import HashEncoder, TableScorer
 
 OURS = [
@@ -129,9 +128,9 @@ def test_nothing_of_theirs_is_overwritten_or_pruned(both):
 
 def test_the_sources_that_pruning_looks_at_are_ones_own(both):
     _, us, them = both
-    ours = us.store.connection.run(stored_sources(us.store))
+    ours = us.store.connection.run(us.store.sources())
     assert ours == {"plans.md", "notes.md"}
-    assert them.store.connection.run(stored_sources(them.store)) == {"plans.md", "prices.md"}
+    assert them.store.connection.run(them.store.sources()) == {"plans.md", "prices.md"}
 
 
 def test_deleting_everything_is_ones_own_everything(both):

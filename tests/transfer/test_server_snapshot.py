@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -97,14 +96,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def listener():
-    server = Listener()
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def listener(serving):
+    return serving(Listener())
 
 
 def take(listener, file):

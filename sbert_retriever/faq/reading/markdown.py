@@ -53,6 +53,8 @@ def markdown_drafts(text: str, source: str) -> Iterator[Draft]:
 
 def _questions(headings: Sequence[Heading], text: str) -> list[tuple[int, int]]:
     """The places of the questions among the headings, and where the answer of each ends."""
+    if not headings:
+        return []
     ends = [*(heading.start for heading in headings[1:]), len(text)]
     if any(heading.text.endswith(_MARKS) for heading in headings):
         found: list[tuple[int, int]] = []

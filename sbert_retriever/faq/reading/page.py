@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -77,15 +76,13 @@ def _questions(page: dict[str, Any], line: int, source: str) -> Iterator[Draft]:
             raise ReadError(f"{where} has no name")
         if answer is None:
             raise ReadError(f"{where} ({question[:60]!r}) has no acceptedAnswer with a text")
-        plain = _Plain(marked_up="<" in answer)
-        plain.feed(answer)
-        plain.close()
+        plain = _plain(answer)
         if not plain.text:
             raise ReadError(f"{where} ({question[:60]!r}) has an empty answer")
         yield Draft(
             line=line,
             answer=plain.text,
-            phrasings=[" ".join(unescape(question).split())],
+            phrasings=[" ".join(_plain(question).text.split())],
             language=language if isinstance(language, str) else None,
             links=plain.links,
         )
@@ -98,6 +95,13 @@ def _answer(item: dict[str, Any]) -> str | None:
             if isinstance(answer, dict) and isinstance(answer.get("text"), str):
                 return str(answer["text"])
     return None
+
+
+def _plain(marked_up: str) -> _Plain:
+    plain = _Plain(marked_up="<" in marked_up)
+    plain.feed(marked_up)
+    plain.close()
+    return plain
 
 
 class _Scripts(HTMLParser):

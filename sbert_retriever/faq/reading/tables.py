@@ -27,4 +27,5 @@ def _drafts(parse: Parser, text: str, source: str, *, split: bool) -> Iterator[D
     for found in parse(lines, source, _FIELDS):
         if isinstance(found, BadLine):
             raise ReadError(f"{source}, line {found.line}: {found.reason}")
-        yield draft_of(*found, source, split=split)
+        line, record = found[0], found[1]
+        yield draft_of(line, record, source, split=split)

@@ -21,7 +21,9 @@ def yaml_drafts(text: str, source: str) -> Iterator[Draft]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
-        raise ReadError(f"{source}, line {line}: not yaml: {error.problem}") from error
+        raise ReadError(
+            f"{source}, line {line}: not yaml: {error.problem} (quote texts that hold ? : or #)"
+        ) from error
     except yaml.YAMLError as error:
         raise ReadError(f"{source}: not yaml: {' '.join(str(error).split())[:200]}") from error
     finally:

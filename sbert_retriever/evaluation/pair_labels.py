@@ -1,0 +1,184 @@
+"""Labels of pairs by a cross-encoder: natural language inference, and any other classification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from sbert_retriever.encoder.cross_encoder import CrossEncoder
+from sbert_retriever.errors import InputError, ReadError
+from sbert_retriever.evaluation.lines import place_of
+from sbert_retriever.evaluation.pairs import LabelledPairs, labelled, tab_records
+from sbert_retriever.evaluation.results import SetResult
+from sbert_retriever.evaluation.senteval import read_mrpc
+from sbert_retriever.evaluation.similarity import Numbers, ranks
+from sbert_retriever.evaluation.sts_sets import folder_of, read_sick_labels
+from sbert_retriever.evaluation.transfer_tasks import f1
+
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+_CONJNLI = "conj_dev.tsv"
+
+
+def read_nli(data: Path) -> list[LabelledPairs]:
+    """The pairs with entailment labels that are in a folder: ConjNLI's dev split, SICK's test.
+
+    Raises:
+        ReadError: Neither is there, a line does not fit, or has a label never seen.
+    """
+    found = [
+        reader(data)
+        for pattern, names, reader in (
+            (_CONJNLI, ("conjnli",), _conjnli),
+            ("SICK_test*.txt", ("sick",), lambda place: read_sick_labels(place, "test")),
+        )
+        if any(any(place.glob(pattern)) for place in (data, *(data / name for name in names)))
+    ]
+    if not found:
+        raise ReadError(
+            f"{data} has no {_CONJNLI} and no SICK_test_annotated.txt: give --data the folder that "
+            "holds the data sets"
+        )
+    return found
+
+
+def _conjnli(data: Path) -> LabelledPairs:
+    path = folder_of(data, "conjnli", holding=_CONJNLI) / _CONJNLI
+    rows = list(tab_records(path, ("Premise", "Hypothesis", "Label")))
+    for number, row in rows:
+        if row["Label"] not in NLI_LABELS:
+            raise ReadError(
+                f"{place_of(path, number)}: the label is {row['Label']!r}, expected one of "
+                f"{', '.join(NLI_LABELS)}"
+            )
+    pairs = ((row["Premise"], row["Hypothesis"], row["Label"]) for _, row in rows)
+    return labelled("conjnli", pairs, source=path)
+
+
+def read_labelled(path: Path) -> LabelledPairs:
+    """A file with columns sentence1, sentence2 and label, parted by tabs, named in its first line.
+
+    Raises:
+        ReadError: A column is missing or a line does not fit.
+    """
+    rows = tab_records(path, ("sentence1", "sentence2", "label"))
+    pairs = ((row["sentence1"], row["sentence2"], row["label"]) for _, row in rows)
+    return labelled(path.stem, pairs, source=path)
+
+
+def read_paraphrases(data: Path) -> LabelledPairs:
+    """The test split of Microsoft's paraphrase corpus, labels "0" and "1".
+
+    Raises:
+        ReadError: A column is missing or a line does not fit.
+    """
+    path = folder_of(data, "mrpc", holding="msr-para-test.tsv") / "msr-para-test.tsv"
+    read = read_mrpc(path)
+    return LabelledPairs("mrpc", read.texts, read.seconds, read.labels)
+
+
+def measure_labels(
+    scorer: CrossEncoder, pairs: LabelledPairs, *, names: Sequence[str] | None = None
+) -> SetResult:
+    """How many pairs get their label, times 100.
+
+    Args:
+        scorer: A cross-encoder.
+        pairs: With their labels.
+        names: What the model's labels are called in the data, in the model's order; None where the
+            model says so itself.
+
+    Returns:
+        Of a model of several labels `accuracy`, `f1_macro` and `f1_<label>`. Of a model of one
+        score, for two labels, `auroc`, and `accuracy_best` by the threshold that suits these very
+        pairs best, which flatters.
+
+    Raises:
+        InputError: The model's labels are not those of the data.
+    """
+    started = perf_counter()
+    logits = scorer.predict_logits(list(zip(pairs.left, pairs.right, strict=True)))
+    gold = np.array(pairs.labels)
+    if logits.shape[1] == 1:
+        return _of_score(pairs, gold, logits[:, 0].astype(np.float64), started)
+    labels = _labels(scorer, gold, names)
+    told = np.array(labels)[logits.argmax(axis=1)]
+    right = 100.0 * (told == gold)
+    each = {f"f1_{label}": 100 * f1(gold == label, told == label) for label in labels}
+    figures = {
+        "accuracy": float(right.mean()),
+        "f1_macro": sum(each.values()) / len(each),
+        **each,
+    }
+    return _result(pairs, figures, right, started)
+
+
+def _labels(
+    scorer: CrossEncoder, gold: npt.NDArray[np.str_], names: Sequence[str] | None
+) -> list[str]:
+    """The data's name of each of the model's labels.
+
+    Raises:
+        InputError: They do not fit.
+    """
+    given = list(scorer.labels if names is None else names)
+    if len(given) != len(scorer.labels):
+        raise InputError(
+            f"{len(given)} labels were named, and {scorer.name} has {len(scorer.labels)}: "
+            f"{', '.join(scorer.labels)}"
+        )
+    folded = {label.casefold(): label for label in dict.fromkeys(gold.tolist())}
+    found = [folded.get(label.casefold(), label) for label in given]
+    if missing := sorted(set(folded.values()) - set(found)):
+        raise InputError(
+            f"the pairs have the label {missing[0]!r}, and {scorer.name} has "
+            f"{', '.join(map(repr, given))}: name its labels in its own order with --labels"
+        )
+    return found
+
+
+def _of_score(
+    pairs: LabelledPairs, gold: npt.NDArray[np.str_], scores: Numbers, started: float
+) -> SetResult:
+    classes = sorted(set(gold.tolist()))
+    if len(classes) != 2:
+        raise InputError(
+            f"the model gives one score, and {pairs.name} has {len(classes)} labels "
+            f"({', '.join(classes)}), expected two"
+        )
+    positive = gold == classes[1]
+    cut = max(np.unique(scores), key=lambda at: int(((scores >= at) == positive).sum()))
+    right = 100.0 * ((scores >= cut) == positive)
+    figures = {
+        "accuracy_best": float(right.mean()),
+        "auroc": 100 * auroc(scores, positive),
+        "f1_best": 100 * f1(positive, scores >= cut),
+    }
+    return _result(pairs, figures, right, started)
+
+
+def auroc(scores: Numbers, positive: npt.NDArray[np.bool_]) -> float:
+    """The chance that a positive scores above a negative, a tie counting half (Fawcett 2006).
+
+    Examples:
+        >>> auroc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
+        0.75
+    """
+    up, down = int(positive.sum()), int((~positive).sum())
+    above = float(ranks(scores)[positive].sum()) - up * (up + 1) / 2
+    return above / (up * down)
+
+
+def _result(
+    pairs: LabelledPairs, figures: dict[str, float], right: Numbers, started: float
+) -> SetResult:
+    return SetResult(
+        name=pairs.name,
+        items=len(pairs),
+        figures=figures,
+        values=right,
+        seconds=perf_counter() - started,
+    )

@@ -1,0 +1,211 @@
+"""Retrieval: does the model put the passages that answer a question before the others?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.evaluation.collections import TestCollection
+from sbert_retriever.evaluation.ranking import evaluate, run_of, spelt
+from sbert_retriever.evaluation.read_ranking import Qrels, Run
+from sbert_retriever.evaluation.results import SetResult
+from sbert_retriever.types import Encoder
+
+if TYPE_CHECKING:
+    from sbert_retriever.retriever import Retriever
+    from sbert_retriever.types import Vectors
+
+Rankings: TypeAlias = dict[str, list[str]]
+"""{query id: passage ids, best first}."""
+
+MEASURES = (
+    "nDCG@10",
+    "nDCG_exp@10",
+    "MAP@100",
+    "MRR@10",
+    "recall@10",
+    "recall@100",
+    "precision@10",
+)
+_QUERIES_AT_ONCE = 64
+
+
+def measure_retrieval(
+    encoder: Encoder,
+    collection: TestCollection,
+    *,
+    measures: Iterable[str] = MEASURES,
+    depth: int = 100,
+) -> SetResult:
+    """Measure exact search: each question is compared with every passage.
+
+    Args:
+        encoder: Encodes questions and passages.
+        collection: With its passages.
+        measures: Names, see `evaluation.ranking`; the first is the headline.
+        depth: How many passages a question gets.
+
+    Raises:
+        InputError: A measure is unknown, or looks further down than `depth`.
+        ReadError: The passages cannot be read.
+        MissingExtraError: ir-measures is not installed.
+    """
+    names = checked_measures(measures, depth)
+    started = perf_counter()
+    rankings = exact_rankings(encoder, collection.texts(), collection.queries, depth=depth)
+    return judged(collection, run_of(rankings), names, seconds=perf_counter() - started)
+
+
+def measure_live(
+    retriever: Retriever,
+    collection: TestCollection,
+    *,
+    measures: Iterable[str] = MEASURES,
+    depth: int = 100,
+) -> SetResult:
+    """Measure a collection as it is searched: its index, its quantisation, its modes.
+
+    Args:
+        retriever: Whose passages have the ids of the judgements.
+        collection: Questions and judgements.
+        measures: Names, see `evaluation.ranking`; the first is the headline.
+        depth: How many passages a question gets.
+
+    Raises:
+        InputError: A measure is unknown, or looks further down than `depth`; or no passage that
+            was found has an id that is judged.
+        MissingExtraError: ir-measures is not installed.
+    """
+    names = checked_measures(measures, depth)
+    started = perf_counter()
+    ids = list(collection.queries)
+    found = retriever.search_batch([collection.queries[query] for query in ids], depth)
+    rankings = {query: [hit.id for hit in hits] for query, hits in zip(ids, found, strict=True)}
+    _check_ids(rankings, collection.qrels)
+    return judged(collection, run_of(rankings), names, seconds=perf_counter() - started)
+
+
+def _check_ids(rankings: Rankings, qrels: Qrels) -> None:
+    known = {passage for judgements in qrels.values() for passage in judgements}
+    seen = {passage for ids in rankings.values() for passage in ids}
+    if seen and not seen & known:
+        raise InputError(
+            f"none of the {len(seen)} passages that were found has an id that is judged (found "
+            f"{min(seen)[:80]!r}, judged {min(known)[:80]!r}): index the passages under the ids of "
+            "the judgements, unchunked (--id-field)"
+        )
+
+
+def judged(
+    collection: TestCollection,
+    run: Mapping[str, Mapping[str, float]],
+    measures: Sequence[str],
+    *,
+    name: str | None = None,
+    seconds: float = 0.0,
+) -> SetResult:
+    """What a run is worth. A judged question without an answer counts as 0.
+
+    Raises:
+        InputError: A measure is unknown.
+        MissingExtraError: ir-measures is not installed.
+    """
+    found = evaluate(run, collection.qrels, measures=measures)
+    headline = found.per_query[measures[0]]
+    return SetResult(
+        name=name or collection.name,
+        items=found.queries,
+        figures=found.means,
+        values=np.array([headline[query] for query in sorted(headline)]),
+        seconds=seconds,
+    )
+
+
+def cut_run(run: Run, depth: int) -> Run:
+    """The best `depth` passages of each question."""
+    return {
+        query: dict(sorted(found.items(), key=lambda entry: -entry[1])[:depth])
+        for query, found in run.items()
+    }
+
+
+def checked_measures(measures: Iterable[str], depth: int) -> list[str]:
+    """Names as `evaluation.ranking` writes them.
+
+    Raises:
+        InputError: One is unknown, or looks further down than `depth`.
+    """
+    names = [spelt(name) for name in measures]
+    if not names or depth < 1:
+        raise InputError(f"{len(names)} measures to a depth of {depth}: give 1 or more of both")
+    for name in names:
+        if int(name.partition("@")[2] or 0) > depth:
+            raise InputError(f"{name} looks further down than the depth, {depth}: give --depth")
+    return list(dict.fromkeys(names))
+
+
+def exact_rankings(
+    encoder: Encoder, texts: Mapping[str, str], queries: Mapping[str, str], *, depth: int
+) -> Rankings:
+    """The passages of each question by the similarity that the encoder is made for.
+
+    Args:
+        encoder: Encodes questions and passages.
+        texts: {passage id: text}.
+        queries: {query id: text}.
+        depth: How many passages a question gets; ties keep the order of the passages.
+    """
+    ids = list(texts)
+    passages = encoder.encode_passages(list(texts.values()))
+    asked = encoder.encode_queries(list(queries.values()))
+    names = list(queries)
+    rankings: Rankings = {}
+    for start in range(0, len(names), _QUERIES_AT_ONCE):
+        part = asked[start : start + _QUERIES_AT_ONCE]
+        scores = similarities(part, passages, encoder.identity.similarity)
+        for name, row in zip(names[start:], scores, strict=False):
+            rankings[name] = [ids[place] for place in _best(row, depth)]
+    return rankings
+
+
+def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
+    """All of one with all of the other: float32 (left, right), bigger is more alike.
+
+    Args:
+        left: float32 (n, dim).
+        right: float32 (m, dim).
+        kind: "cosine", "dot", "neg_l2" or "neg_l1".
+    """
+    if kind == "cosine":
+        return _unit(left) @ _unit(right).T
+    if kind == "dot":
+        return left @ right.T
+    if kind == "neg_l2":
+        squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
+        distances = np.sqrt(np.maximum(squares - 2 * (left @ right.T), 0))
+        negated: Vectors = -distances.astype(np.float32, copy=False)
+        return negated
+    rows = [-np.abs(right - vector).sum(axis=1, dtype=np.float32) for vector in left]
+    return np.stack(rows)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths > 0, lengths, 1)
+    return unit.astype(np.float32, copy=False)
+
+
+def _best(scores: npt.NDArray[np.float32], depth: int) -> npt.NDArray[np.int64]:
+    """The places of the highest scores, best first; ties in the order of the places."""
+    if depth < len(scores):
+        edge = np.partition(scores, len(scores) - depth)[len(scores) - depth]
+        places = np.flatnonzero(scores >= edge)
+    else:
+        places = np.arange(len(scores))
+    order = np.argsort(-scores[places], kind="stable")[:depth]
+    return places[order]

@@ -1,0 +1,162 @@
+"""transformers' own training loop over our batches: checkpoints, resuming, precision, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.errors import InputError, MissingExtraError, ModelError
+from sbert_retriever.training.collating import Collate
+from sbert_retriever.training.config import TrainConfig, TrainStep
+from sbert_retriever.training.sampling import Batches
+
+try:
+    import accelerate as _accelerate
+    from transformers import Trainer as _HuggingFaceTrainer
+    from transformers import TrainerCallback, TrainingArguments
+except ImportError as _error:
+    raise MissingExtraError("accelerate", extra="train", purpose="train a model") from _error
+del _accelerate
+
+OnLog = Callable[[Mapping[str, Any]], None]
+
+
+def arguments_of(config: TrainConfig, step: TrainStep, folder: Path) -> TrainingArguments:
+    """A run's settings in the words of transformers.
+
+    Raises:
+        InputError: The device and the precision do not go together.
+        DeviceError: The device is absent.
+    """
+    device = choose_device(config.device)
+    if device.type == "cuda" and device.index:
+        raise InputError(
+            f"device={config.device!r}: training takes the first GPU it sees; choose another with "
+            f"CUDA_VISIBLE_DEVICES={device.index}, or all of them with torchrun"
+        )
+    dtype = choose_dtype(config.precision, device)
+    if dtype == torch.float16 and device.type == "cpu":
+        raise InputError("precision='float16' trains on GPUs only: use 'bfloat16' or 'float32'")
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=step.epochs,
+        max_steps=step.max_updates or -1,
+        per_device_train_batch_size=step.batch_size,
+        gradient_accumulation_steps=step.accumulate,
+        learning_rate=step.learning_rate,
+        warmup_steps=step.warmup,
+        weight_decay=step.weight_decay,
+        max_grad_norm=step.max_grad_norm,
+        lr_scheduler_type="linear",
+        optim="adamw_torch",
+        seed=config.seed,
+        bf16=dtype == torch.bfloat16,
+        fp16=dtype == torch.float16,
+        use_cpu=device.type == "cpu",
+        logging_steps=config.log_every,
+        logging_first_step=True,
+        save_steps=config.save_every,
+        save_total_limit=config.keep_checkpoints,
+        remove_unused_columns=False,
+        dataloader_pin_memory=device.type == "cuda",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    # Several GPUs in one process would each see a part of a batch: torchrun gives each its own.
+    if arguments.n_gpu > 1:
+        arguments._n_gpu = 1
+    return arguments
+
+
+class Loop(_HuggingFaceTrainer):
+    """The loop of one step.
+
+    Args:
+        learning: Model and objective.
+        arguments: Of transformers.
+        batches: What makes a batch.
+        collate: Examples to a batch.
+        on_log: Called with each entry of the log.
+    """
+
+    def __init__(
+        self,
+        learning: nn.Module,
+        arguments: TrainingArguments,
+        *,
+        batches: Batches,
+        collate: Collate,
+        on_log: OnLog,
+    ) -> None:
+        self._batches = batches
+        super().__init__(
+            model=learning,
+            args=arguments,
+            train_dataset=batches.examples,
+            data_collator=collate,
+            callbacks=[_Log(on_log)],
+        )
+        self.remove_callback(_printer())
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Our batches, moved to the device, shared out among processes."""
+        loader: DataLoader[Any] = DataLoader(
+            self._batches.examples,
+            batch_sampler=self._batches,
+            collate_fn=self.data_collator,
+            pin_memory=self.args.dataloader_pin_memory,
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The loss of a batch, which must be finite."""
+        del num_items_in_batch
+        loss: Tensor = model(**inputs)
+        if not torch.isfinite(loss):
+            raise ModelError(
+                f"the loss is {loss.item()} after {self.state.global_step} updates: lower the "
+                "learning rate, or use precision = float32"
+            )
+        return (loss, {}) if return_outputs else loss
+
+    def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """They are on the device already, where accelerate's loader put them."""
+        return inputs
+
+
+class _Log(TrainerCallback):
+    """Hands each entry of the log on, in the process that reports."""
+
+    def __init__(self, on_log: OnLog) -> None:
+        self._on_log = on_log
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The last update has an entry too."""
+        del args, more
+        if state.global_step >= state.max_steps:
+            control.should_log = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
+        """An entry: its update and its numbers."""
+        del args, control, more
+        if state.is_world_process_zero and logs and "loss" in logs:
+            self._on_log({"update": state.global_step, "updates": state.max_steps, **logs})
+
+
+def _printer() -> Any:
+    from transformers.trainer_callback import PrinterCallback
+
+    return PrinterCallback

@@ -1,0 +1,226 @@
+"""The models that are trained: one text to a vector, a pair of encoders, a pair to its logits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import torch.nn.functional as F  # noqa: N812 - torch's own customary name
+from torch import Tensor, nn
+
+from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
+from sbert_retriever.encoder.checkpoint import (
+    Checkpoint,
+    has_routes,
+    read_checkpoint,
+    read_routes,
+)
+from sbert_retriever.encoder.head import load_dense
+from sbert_retriever.encoder.pooling import pool
+from sbert_retriever.encoder.resolve import locate
+from sbert_retriever.encoder.tokenizer import TextTokenizer, load_tokenizer
+from sbert_retriever.errors import InputError
+from sbert_retriever.training.config import TrainConfig
+from sbert_retriever.training.kinds import Weights
+from sbert_retriever.training.transformer import load_pair_transformer, load_transformer
+
+# The order in which sentence-transformers concatenates several poolings.
+_POOLING_ORDER = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token")
+
+
+class Tokenised(NamedTuple):
+    """A column of a batch.
+
+    Args:
+        ids: Token ids (batch, length) int64, padded on the right.
+        mask: (batch, length) bool, True where a token counts.
+        types: Type ids (batch, length) int64, for pairs.
+        skipped: Tokens at the start that pooling leaves out.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    types: Tensor | None = None
+    skipped: int = 0
+
+
+class TextModel(nn.Module):
+    """A bi-encoder whose weights can be trained: transformer, pooling, Dense layers, length 1.
+
+    Args:
+        transformer: Of transformers.
+        checkpoint: What it was made from, and how its vectors are made.
+        tokenizer: Its own.
+    """
+
+    def __init__(self, transformer: Any, checkpoint: Checkpoint, tokenizer: TextTokenizer) -> None:
+        super().__init__()
+        self.transformer = transformer
+        self.denses = nn.ModuleList(
+            load_dense(spec).train().requires_grad_(True) for spec in checkpoint.denses
+        )
+        self.checkpoint = checkpoint
+        self.tokenizer = tokenizer
+        _freeze_pooler(transformer)
+
+    @property
+    def width(self) -> int:
+        """Of its vectors."""
+        return output_width(self.checkpoint)
+
+    def forward(self, column: Tokenised) -> Tensor:
+        """Vectors (batch, width) float32 of a column of texts."""
+        mask = column.mask
+        output = self.transformer(input_ids=column.ids, attention_mask=mask.long())
+        if column.skipped:
+            mask = mask.clone()
+            mask[:, : column.skipped] = False
+        vectors = pool(output.last_hidden_state, mask, self.checkpoint.pooling)
+        for dense in self.denses:
+            vectors = dense(vectors).float()
+        return F.normalize(vectors, dim=1) if self.checkpoint.normalize else vectors
+
+
+class TwoTowers(nn.Module):
+    """An encoder for queries and one for passages (DPR).
+
+    Args:
+        query: For the first column.
+        passage: For all others.
+    """
+
+    def __init__(self, query: TextModel, passage: TextModel) -> None:
+        super().__init__()
+        self.query = query
+        self.passage = passage
+
+    @property
+    def width(self) -> int:
+        """Of their vectors."""
+        return self.query.width
+
+
+class PairModel(nn.Module):
+    """A cross-encoder whose weights can be trained.
+
+    Args:
+        transformer: Of transformers, with a classifier.
+        checkpoint: What it was made from.
+        tokenizer: Its own.
+        labels: The names of its logits.
+    """
+
+    def __init__(
+        self,
+        transformer: Any,
+        checkpoint: Checkpoint,
+        tokenizer: TextTokenizer,
+        labels: tuple[str, ...],
+    ) -> None:
+        super().__init__()
+        self.transformer = transformer
+        self.checkpoint = checkpoint
+        self.tokenizer = tokenizer
+        self.labels = labels
+
+    @property
+    def width(self) -> int:
+        """How many logits a pair gets."""
+        return len(self.labels)
+
+    def forward(self, column: Tokenised) -> Tensor:
+        """Logits (batch, labels) float32 of a column of pairs."""
+        typed = {} if column.types is None else {"token_type_ids": column.types}
+        output = self.transformer(input_ids=column.ids, attention_mask=column.mask.long(), **typed)
+        logits: Tensor = output.logits
+        return logits.float()
+
+
+Model: TypeAlias = TextModel | TwoTowers | PairModel
+
+
+def load_model(
+    config: TrainConfig, *, labels: tuple[str, ...] = (), saved: Path | None = None
+) -> Model:
+    """The model that a run, or one of its later steps, starts from.
+
+    Args:
+        config: Of the run.
+        labels: Of a cross-encoder.
+        saved: The folder of the step before; None is the configuration's own model.
+
+    Raises:
+        ModelError: It cannot be found, read or used.
+        InputError: The configuration asks for what the model cannot do.
+    """
+    found = locate(saved or config.model)
+    weights: Weights = config.weights if saved is None else "pretrained"
+    if config.kind == "two-encoders" and has_routes(found.folder):
+        routes = read_routes(found.folder)
+        towers = (_text_model(routes[role], config, weights) for role in ("query", "passage"))
+        return TwoTowers(*towers)
+    checkpoint = read_checkpoint(found.folder, found.packaged)
+    if config.kind == "cross-encoder":
+        return _pair_model(checkpoint, config, weights, labels)
+    model = _text_model(checkpoint, config, weights)
+    return TwoTowers(model, copy.deepcopy(model)) if config.kind == "two-encoders" else model
+
+
+def _text_model(read: Checkpoint, config: TrainConfig, weights: Weights) -> TextModel:
+    checkpoint = _as_wanted(read, config)
+    modes = sorted(checkpoint.pooling, key=_POOLING_ORDER.index)
+    checkpoint = replace(checkpoint, pooling=tuple(modes))
+    output_width(checkpoint)
+    body = load_transformer(checkpoint, weights=weights, dropout=config.dropout)
+    return TextModel(body, checkpoint, _tokenizer(checkpoint))
+
+
+def _pair_model(
+    read: Checkpoint, config: TrainConfig, weights: Weights, labels: tuple[str, ...]
+) -> PairModel:
+    checkpoint = _as_wanted(read, config)
+    body = load_pair_transformer(checkpoint, labels=labels, weights=weights, dropout=config.dropout)
+    tokenizer = _tokenizer(checkpoint)
+    body.config.pad_token_id = tokenizer.pad_id
+    return PairModel(body, checkpoint, tokenizer, labels)
+
+
+def _as_wanted(read: Checkpoint, config: TrainConfig) -> Checkpoint:
+    wanted = Adjustments(
+        max_length=config.max_length, pooling=config.pooling, normalize=config.normalize
+    )
+    return adjusted(read, wanted)
+
+
+def _tokenizer(checkpoint: Checkpoint) -> TextTokenizer:
+    return load_tokenizer(
+        checkpoint.transformer,
+        checkpoint.config,
+        max_length=checkpoint.max_length,
+        lowercase=checkpoint.lowercase,
+    )
+
+
+def _freeze_pooler(transformer: Any) -> None:
+    """A pooler takes no part in a vector: it is kept as it is."""
+    pooler = getattr(transformer, "pooler", None)
+    if isinstance(pooler, nn.Module):
+        pooler.requires_grad_(False)
+
+
+def check_widths(widths: Sequence[int], model: Model) -> None:
+    """Refuse Matryoshka widths that a model's vectors do not have.
+
+    Raises:
+        InputError: One is too large.
+    """
+    if isinstance(model, PairModel):
+        return
+    if too_large := [width for width in widths if width >= model.width]:
+        raise InputError(
+            f"matryoshka has the width {too_large[0]}, expected less than {model.width}, the "
+            "model's own"
+        )

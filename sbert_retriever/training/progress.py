@@ -1,0 +1,176 @@
+"""What a run leaves on disk while it goes on, and how a stopped one is found again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sbert_retriever.errors import InputError
+
+_RUN = "training.json"
+_LOG = "training.jsonl"
+_DONE = "done.json"
+
+
+class Progress:
+    """The folder of a run.
+
+    ```text
+    training.json        the configuration, and whether the run is over
+    training.jsonl       the log, an entry a line
+    checkpoints/1-nli/   of step 1: checkpoint-500/ ..., then model/ and done.json; the last
+                         step's model is beside training.json
+    ```
+
+    Args:
+        folder: Where.
+        described: The run's configuration, as JSON keeps it.
+    """
+
+    def __init__(self, folder: Path, described: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._described = described
+
+    @property
+    def writes(self) -> bool:
+        """Whether this is the process that writes, of those that `torchrun` starts."""
+        return int(os.environ.get("RANK", "0")) == 0
+
+    def open(self, *, resume: bool) -> None:
+        """Begin, or go on.
+
+        Raises:
+            InputError: There is a run already, or another one, or something else.
+        """
+        if not self.writes:
+            return
+        before = _read(self._folder / _RUN)
+        if before is not None and not resume:
+            raise InputError(
+                f"{self._folder} holds a training run already: resume it, or name another folder"
+            )
+        if before is None and self._folder.is_dir() and any(self._folder.iterdir()):
+            raise InputError(f"{self._folder} is not empty: name a new folder")
+        if before is not None:
+            self._check_same(before["config"])
+            self._cut_log()
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        _write(self._folder / _RUN, {"config": self._described, "finished": False})
+
+    def close(self) -> None:
+        """The run is over."""
+        if self.writes:
+            _write(self._folder / _RUN, {"config": self._described, "finished": True})
+
+    def checkpoints(self, number: int, name: str) -> Path:
+        """Where a step's checkpoints go."""
+        return self._folder / "checkpoints" / f"{number + 1}-{name}"
+
+    def last_checkpoint(self, number: int, name: str) -> Path | None:
+        """The last whole checkpoint of a step."""
+        found = self.checkpoints(number, name).glob("checkpoint-*")
+        whole = [p for p in found if (p / "trainer_state.json").is_file()]
+        return max(whole, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+
+    def finished(self, number: int, name: str) -> dict[str, Any] | None:
+        """What a step that is over reported."""
+        done = _read(self.checkpoints(number, name) / _DONE)
+        return None if done is None else {**done, "seconds": 0.0}
+
+    def finish(
+        self, number: int, name: str, report: Mapping[str, Any], *, save: Callable[[Path], None]
+    ) -> None:
+        """A step is over: keep its model and what it reported, and no checkpoint.
+
+        The last step's model is the run's, and goes into its folder.
+        """
+        if not self.writes:
+            return
+        folder = self.checkpoints(number, name)
+        last = number + 1 == len(self._described["steps"])
+        save(self._folder if last else folder / "model")
+        _write(folder / _DONE, report)
+        for checkpoint in folder.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+
+    def last_model(self, number: int) -> Path | None:
+        """The model of the step before, as it was saved."""
+        if number == 0:
+            return None
+        name = self._described["steps"][number - 1]["name"]
+        return self.checkpoints(number - 1, name) / "model"
+
+    def logger(
+        self, step: str, on_log: Callable[[Mapping[str, Any]], None] | None
+    ) -> Callable[[Mapping[str, Any]], None]:
+        """What writes a step's entries into the log."""
+
+        def log(entry: Mapping[str, Any]) -> None:
+            whole = {"step": step, **entry}
+            with (self._folder / _LOG).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(whole) + "\n")
+            if on_log is not None:
+                on_log(whole)
+
+        return log
+
+    def _check_same(self, before: Mapping[str, Any]) -> None:
+        for name, ours in self._described.items():
+            if before.get(name) != ours and name not in ("device", "log_every", "save_every"):
+                raise InputError(
+                    f"{self._folder} holds a run with another {name}: resume it with the "
+                    "configuration that began it, or name another folder"
+                )
+
+    def _cut_log(self) -> None:
+        """Drop the entries after the last checkpoint: that part is done again."""
+        path = self._folder / _LOG
+        if not path.is_file():
+            return
+        kept: list[str] = []
+        until = {step["name"]: self._until(n, step["name"]) for n, step in self._steps()}
+        for line in path.read_text(encoding="utf-8").splitlines():
+            entry = _entry(line)
+            if entry is not None and entry["update"] <= until.get(entry["step"], 0):
+                kept.append(line + "\n")
+        path.write_text("".join(kept), encoding="utf-8")
+
+    def _steps(self) -> list[tuple[int, Mapping[str, Any]]]:
+        return list(enumerate(self._described["steps"]))
+
+    def _until(self, number: int, name: str) -> float:
+        if self.finished(number, name) is not None:
+            return float("inf")
+        last = self.last_checkpoint(number, name)
+        return int(last.name.rpartition("-")[2]) if last else 0
+
+
+def _entry(line: str) -> Mapping[str, Any] | None:
+    """An entry of the log; None for a line that was cut off."""
+    try:
+        found: Mapping[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}): name another folder") from error
+    return found
+
+
+def _write(path: Path, value: object) -> None:
+    """All or nothing."""
+    beside = path.with_suffix(".tmp")
+    beside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    beside.replace(path)

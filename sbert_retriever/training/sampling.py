@@ -1,0 +1,137 @@
+"""Which examples make a batch: in drawn order, of like length, without the same text twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Sampler
+
+from sbert_retriever.training.readers.examples import Example
+from sbert_retriever.training.views import Examples
+
+Order = npt.NDArray[np.int64]
+
+_POOL_BATCHES = 50
+"""Examples of so many batches are sorted by length together; the order of all stays drawn."""
+
+
+class Batches(Sampler[list[int]]):
+    """Batches of positions, drawn anew in each epoch from the seed and the epoch's number.
+
+    Args:
+        examples: What is drawn from.
+        batch_size: Examples in a batch; the last ones of an epoch may be fewer.
+        seed: Of the order.
+        smart: Whether examples of like length are put together.
+        distinct: Whether no text may be in two examples of a batch, where it would count as the
+            negative of its own query. An example that would be waits for a later batch; one that
+            is left over at the end makes a batch that may be small.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        *,
+        batch_size: int,
+        seed: int,
+        smart: bool = False,
+        distinct: bool = False,
+    ) -> None:
+        self.examples = examples
+        self.batch_size = batch_size
+        self.drop_last = False
+        self._seed = seed
+        self._smart = smart
+        self._distinct = distinct
+        self._epoch = 0
+        self._count: int | None = None
+        self._lengths = np.array([_length(e) for e in examples.all]) if smart else None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw as in that epoch."""
+        self._epoch = epoch
+        self.examples.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self._drawn(self._epoch))
+
+    def __len__(self) -> int:
+        """Batches of an epoch: those of the first, where no two need have as many."""
+        if not self._distinct:
+            return -(-len(self.examples) // self.batch_size)
+        if self._count is None:
+            self._count = len(self._cut(self._order(0)))
+        return self._count
+
+    def _drawn(self, epoch: int) -> list[list[int]]:
+        batches = self._cut(self._order(epoch))
+        if self._distinct:
+            # The trainer counts on as many as in the first epoch.
+            wanted = len(self)
+            batches = batches[:wanted] + batches[: max(0, wanted - len(batches))]
+        if self._smart:
+            np.random.default_rng((self._seed, epoch, 1)).shuffle(batches)
+        return batches
+
+    def _order(self, epoch: int) -> Order:
+        order = np.random.default_rng((self._seed, epoch)).permutation(len(self.examples))
+        if self._lengths is None:
+            return order
+        pool = self.batch_size * _POOL_BATCHES
+        parts = [order[start : start + pool] for start in range(0, len(order), pool)]
+        return np.concatenate([p[np.argsort(self._lengths[p], kind="stable")] for p in parts])
+
+    def _cut(self, order: Order) -> list[list[int]]:
+        size = self.batch_size
+        if not self._distinct:
+            return [order[start : start + size].tolist() for start in range(0, len(order), size)]
+        return distinct_batches([e.texts for e in self.examples.all], order.tolist(), size)
+
+
+def distinct_batches(
+    texts: Sequence[Sequence[str]], order: Sequence[int], size: int
+) -> list[list[int]]:
+    """Batches in which no text is in two examples.
+
+    Args:
+        texts: Of each example.
+        order: Positions of examples.
+        size: Examples in a batch.
+
+    Examples:
+        >>> distinct_batches([("a", "b"), ("a", "c"), ("d", "e")], [0, 1, 2], 2)
+        [[0, 2], [1]]
+    """
+    batches: list[list[int]] = []
+    waiting: list[int] = []
+    ahead = iter(order)
+    while True:
+        batch, waiting = _next_batch(texts, waiting, ahead, size)
+        if not batch:
+            return batches
+        batches.append(batch)
+
+
+def _next_batch(
+    texts: Sequence[Sequence[str]], waiting: list[int], ahead: Iterator[int], size: int
+) -> tuple[list[int], list[int]]:
+    """A batch out of those that wait and then those ahead; and those that wait after it."""
+    batch: list[int] = []
+    seen: set[str] = set()
+    passed: list[int] = []
+    for source in (iter(waiting), ahead):
+        for position in source:
+            if seen.isdisjoint(texts[position]):
+                batch.append(position)
+                seen.update(texts[position])
+            else:
+                passed.append(position)
+            if len(batch) == size:
+                return batch, [*passed, *(source if source is not ahead else ())]
+    return batch, passed
+
+
+def _length(example: Example) -> int:
+    return sum(map(len, example.texts))

@@ -1,0 +1,67 @@
+"""What a teacher says of a step's examples, asked once before training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.training.config import TrainStep
+from sbert_retriever.training.models import Model, PairModel
+from sbert_retriever.training.readers.examples import Example
+
+
+def taught(
+    examples: Sequence[Example], step: TrainStep, model: Model, *, device: str
+) -> list[Example]:
+    """The examples with the teacher's answers as targets.
+
+    Args:
+        examples: Of the step.
+        step: Names the teacher; without one the examples stay as they are.
+        model: The student.
+        device: Where the teacher runs.
+
+    Raises:
+        ModelError: The teacher cannot be had.
+        InputError: Its vectors have another width than the student's.
+    """
+    if step.teacher is None:
+        return list(examples)
+    if step.objective.name == "distil-vectors":
+        return _with_vectors(examples, step.teacher, model, device)
+    return _with_scores(examples, step.teacher, device, margins=not isinstance(model, PairModel))
+
+
+def _with_vectors(
+    examples: Sequence[Example], teacher: str, model: Model, device: str
+) -> list[Example]:
+    from sbert_retriever.encoder.bi_encoder import BiEncoder
+
+    encoder = BiEncoder.load(teacher, device=device, on_truncate="ignore")
+    if encoder.dim != model.width:
+        raise InputError(
+            f"the teacher {teacher} gives vectors of {encoder.dim} numbers and the model of "
+            f"{model.width}: name a teacher of the model's width"
+        )
+    vectors = encoder.encode_passages([example.texts[0] for example in examples])
+    return [replace(e, target=row) for e, row in zip(examples, vectors, strict=True)]
+
+
+def _with_scores(
+    examples: Sequence[Example], teacher: str, device: str, *, margins: bool
+) -> list[Example]:
+    """Logits of each example's pairs; or the first one's less each other's."""
+    from sbert_retriever.encoder.cross_encoder import CrossEncoder
+
+    scorer = CrossEncoder.load(teacher, device=device, on_truncate="ignore")
+    pairs = [(e.texts[0], text) for e in examples for text in e.texts[1:]]
+    scores = scorer.score(pairs)
+    ends = np.cumsum([len(e.texts) - 1 for e in examples])
+    rows = np.split(scores, ends[:-1])
+    return [
+        replace(e, target=row[:1] - row[1:] if margins else row)
+        for e, row in zip(examples, rows, strict=True)
+    ]

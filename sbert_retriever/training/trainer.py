@@ -1,0 +1,221 @@
+"""The front of training: a configuration in, a model's folder out, step after step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.training.collating import Collate, CollatePairs, CollateTexts
+from sbert_retriever.training.config import TrainConfig, TrainStep
+from sbert_retriever.training.config_file import read_config
+from sbert_retriever.training.learning import learning_of
+from sbert_retriever.training.loop import Loop, OnLog, arguments_of
+from sbert_retriever.training.models import Model, PairModel, check_widths, load_model
+from sbert_retriever.training.progress import Progress
+from sbert_retriever.training.readers.examples import Example, read_examples
+from sbert_retriever.training.sampling import Batches
+from sbert_retriever.training.saving import save_model
+from sbert_retriever.training.teachers import taught
+from sbert_retriever.training.views import Examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """What a step did.
+
+    Args:
+        name: Of the step.
+        examples: How many there were.
+        updates: Of the weights.
+        seconds: How long it took, in this run; 0 where an earlier run had done it.
+        first_loss: Of the first update.
+        last_loss: Mean over the updates since the log's last entry but one.
+    """
+
+    name: str
+    examples: int
+    updates: int
+    seconds: float
+    first_loss: float
+    last_loss: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainReport:
+    """What a run did.
+
+    Args:
+        folder: The model's.
+        steps: In order.
+    """
+
+    folder: str
+    steps: tuple[StepReport, ...]
+
+
+class Trainer:
+    """Trains a model as a configuration says. All data is read and checked before a model is.
+
+    Args:
+        config: What to do, or the path of a TOML file that says it.
+        output: The folder for the model, its checkpoints (`checkpoints/`) and its log
+            (`training.jsonl`).
+        data: The folder where relative paths of data start; None is that of the TOML file, or
+            the current one.
+
+    Raises:
+        ReadError: A file of data is absent or holds something else, with file and line.
+        InputError: The configuration is wrong.
+        MissingExtraError: accelerate is not installed.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig | str | os.PathLike[str],
+        output: str | os.PathLike[str],
+        *,
+        data: str | os.PathLike[str] | None = None,
+    ) -> None:
+        beside = Path() if isinstance(config, TrainConfig) else Path(config).expanduser().parent
+        self.config = config if isinstance(config, TrainConfig) else read_config(Path(config))
+        self.output = Path(output).expanduser()
+        folder = beside if data is None else Path(data).expanduser()
+        self._examples = {step.name: _read(step, folder) for step in self.config.steps}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many examples each step has, by its name."""
+        return {name: len(examples) for name, examples in self._examples.items()}
+
+    def train(self, *, resume: bool = False, on_log: OnLog | None = None) -> TrainReport:
+        """Train, and write the model.
+
+        Args:
+            resume: Go on with a run that was stopped: from the last checkpoint of the step it was
+                in. A run that is over is left as it is.
+            on_log: Called with each entry of the log: step, update, updates, loss, learning_rate,
+                grad_norm, epoch.
+
+        Raises:
+            InputError: The folder holds a run already and `resume` is False, or holds another
+                run than this one.
+            ModelError: The model cannot be had, or the loss is not finite.
+        """
+        progress = Progress(self.output, self._description())
+        progress.open(resume=resume)
+        model: Model | None = None
+        reports = []
+        for number, step in enumerate(self.config.steps):
+            done = progress.finished(number, step.name)
+            if done is not None:
+                reports.append(StepReport(**done))
+                continue
+            model = self._start(step, model, progress.last_model(number))
+            report = self._step(number, step, model, progress, on_log)
+            reports.append(report)
+        progress.close()
+        return TrainReport(folder=str(self.output), steps=tuple(reports))
+
+    def _start(self, step: TrainStep, model: Model | None, saved: Path | None) -> Model:
+        """The model a step begins with: the last step's, from memory or from disk."""
+        labels = getattr(step.objective, "outputs", ())
+        fits = model is not None and getattr(model, "labels", labels) == labels
+        if model is not None and fits:
+            return model
+        _fix_seed(self.config.seed)
+        return load_model(self.config, labels=labels, saved=saved)
+
+    def _step(
+        self, number: int, step: TrainStep, model: Model, progress: Progress, on_log: OnLog | None
+    ) -> StepReport:
+        check_widths(step.matryoshka, model)
+        begun = perf_counter()
+        examples = taught(self._examples[step.name], step, model, device=self.config.device)
+        _fix_seed(self.config.seed)
+        folder = progress.checkpoints(number, step.name)
+        loop = Loop(
+            learning_of(step, model),
+            arguments_of(self.config, step, folder),
+            batches=self._batches(step, examples),
+            collate=_collate(step, model),
+            on_log=progress.logger(step.name, on_log),
+        )
+        last = progress.last_checkpoint(number, step.name)
+        loop.train(resume_from_checkpoint=str(last) if last else None)
+        losses = [entry["loss"] for entry in loop.state.log_history if "loss" in entry]
+        report = StepReport(
+            name=step.name,
+            examples=len(examples),
+            updates=loop.state.global_step,
+            seconds=round(perf_counter() - begun, 1),
+            first_loss=losses[0],
+            last_loss=losses[-1],
+        )
+        progress.finish(number, step.name, asdict(report), save=lambda f: save_model(model, f))
+        return report
+
+    def _batches(self, step: TrainStep, examples: list[Example]) -> Batches:
+        seed = self.config.seed
+        return Batches(
+            Examples(examples, view=step.view, crop=step.crop, seed=seed),
+            batch_size=step.batch_size,
+            seed=seed,
+            smart=step.smart_batching,
+            distinct=step.objective.name == "in-batch",
+        )
+
+    def _description(self) -> Mapping[str, Any]:
+        """What makes two runs the same, as JSON keeps it."""
+        plain = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        described = {**plain, "steps": [_described(step) for step in self.config.steps]}
+        kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
+        return kept
+
+
+def _described(step: TrainStep) -> dict[str, Any]:
+    """A step as JSON keeps it; of rows, which may be many, a hash."""
+    plain = {f.name: getattr(step, f.name) for f in fields(step)}
+    objective = {"name": step.objective.name, **asdict(step.objective)}
+    data = [
+        {f.name: getattr(d, f.name) for f in fields(d)} | {"rows": _hash(d.rows)} for d in step.data
+    ]
+    return {**plain, "objective": objective, "data": data}
+
+
+def _hash(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    if not rows:
+        return None
+    text = json.dumps([dict(row) for row in rows], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read(step: TrainStep, folder: Path) -> list[Example]:
+    labels = getattr(step.objective, "labels", None)
+    negatives = step.negatives
+    return [
+        example
+        for data in step.data
+        for example in read_examples(data, folder=folder, labels=labels, negatives=negatives)
+    ]
+
+
+def _collate(step: TrainStep, model: Model) -> Collate:
+    if not isinstance(model, PairModel):
+        return CollateTexts(model, step.objective.name)
+    graded = step.objective.name == "pair-binary" and any(d.kind != "sts" for d in step.data)
+    if graded and any(d.kind == "sts" for d in step.data):
+        raise InputError(f"step {step.name!r}: give sts data a step of its own")
+    return CollatePairs(model, graded=graded)
+
+
+def _fix_seed(seed: int) -> None:
+    from transformers import set_seed
+
+    set_seed(seed)

@@ -1,0 +1,115 @@
+"""`sbert-retriever faq`."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sbert_retriever import Faq
+
+FAQ = """id,question,answer
+hours,When are you open?,9 to 5.
+hours,What are your opening hours?,9 to 5.
+return,How do I return an item?,Send it back.
+"""
+
+
+@pytest.fixture
+def shop(run: Any, tmp_path: Path) -> Path:
+    """An FAQ with the packaged model."""
+    file = tmp_path / "faq.csv"
+    file.write_text(FAQ, encoding="utf-8")
+    location = tmp_path / "shop"
+    outcome = run("faq", "import", location, file)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("2 entries; passages: 3 added")
+    assert "new FAQ 'faq'" in outcome.err
+    return location
+
+
+def test_from_a_csv_to_an_answer(run: Any, shop: Path) -> None:
+    answered = run("faq", "ask", shop, "what time do you open?")
+    assert (answered.code, answered.out) == (0, "9 to 5.\n")
+    unknown = run("faq", "ask", shop, "capital of France", "--json")
+    assert unknown.json["outcome"] == "abstain"
+    assert unknown.json["answer"] is None
+    assert {"question", "outcome", "answer", "confidence", "candidates"} <= set(unknown.json)
+    assert run("faq", "ask", shop, "capital of France").out == "I don't know.\n"
+    follow = run("faq", "ask", shop, "and on Sundays?", "--previous", "When are you open?")
+    assert follow.out == "9 to 5.\n"
+
+
+def test_entries_are_added_listed_and_deleted(run: Any, shop: Path) -> None:
+    added = run("faq", "add", shop, "-q", "Do you ship abroad?", "-q", "Foreign countries?",
+                "-a", "Yes.", "--tag", "orders", "--link", "https://example.org")  # fmt: skip
+    assert (added.code, added.out) == (0, "do-you-ship-abroad\n")
+    twice = run("faq", "add", shop, "-q", "Do you ship abroad?", "-a", "No.")
+    assert twice.code == 2
+    assert "is there already" in twice.err
+    listed = run("faq", "list", shop)
+    assert "do-you-ship-abroad  [orders]\n    Do you ship abroad?" in listed.out
+    assert "3 entries" in listed.err
+    tagged = run("faq", "list", shop, "--tag", "orders", "--json")
+    assert json.loads(tagged.out)["phrasings"] == ["Do you ship abroad?", "Foreign countries?"]
+    assert run("faq", "delete", shop, "hours", "nope").out == "1 deleted\n"
+    assert "hours" not in run("faq", "list", shop).out
+
+
+def test_a_chat(run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = "when are you open\n+\nwhat about it?\ncapital of France\n-\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    outcome = run("faq", "chat", shop, "--log-unanswered")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[0] == "9 to 5."
+    assert lines[-1] == "I don't know."
+    assert "ask a question first" in outcome.err
+    with Faq.open(shop) as faq:
+        assert [(f.question, f.entry, f.good) for f in faq.feedback_kept()] == [
+            ("when are you open", "hours", True)
+        ]
+        assert "capital of France" in faq._notebook.unanswered()
+
+
+def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path: Path) -> None:
+    rows = ["question,entry"]
+    for n in range(20):
+        rows += [f"please say when you are open {n},hours", f"may I return item {n},return"]
+        rows += [f"who wrote book number {n},"]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join(rows), encoding="utf-8")
+    picture = tmp_path / "curve.svg"
+    outcome = run("faq", "calibrate", shop, labels, "--target-precision", "0.8", "--plot", picture)
+    assert outcome.code == 0, outcome.err
+    assert "precision" in outcome.out
+    assert picture.exists()
+    assert run("faq", "ask", shop, "when do you open", "--json").json["confidence"] > 0.5
+    asked = tmp_path / "asked.txt"
+    asked.write_text("do you sell shoes\ndo you have shoes\ntell me a joke\n", encoding="utf-8")
+    gaps = run("faq", "gaps", shop, asked, "--json")
+    assert [json.loads(line)["count"] for line in gaps.out.splitlines()] == [2]
+    assert "   2  do you" in run("faq", "gaps", shop, asked).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ask", "{nowhere}", "q"], "there is no FAQ 'faq' at"),
+        (["list", "{shop}", "--collection", "other"], "the collections there are 'faq'"),
+        (["import", "{shop}", "{file}.txt"], "suffixes"),
+        (["calibrate", "{shop}"], "give 30 at least"),
+        (["calibrate", "{shop}", "{file}"], "line 1: the columns are id, question, answer"),
+    ],
+)
+def test_what_cannot_be_done_says_why(
+    run: Any, shop: Path, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    names = {"shop": shop, "nowhere": tmp_path / "nowhere", "file": tmp_path / "faq.csv"}
+    outcome = run("faq", *(argument.format(**names) for argument in arguments))
+    assert outcome.code in (1, 2)
+    assert says in outcome.err
+    assert outcome.err.count("\n") == 1

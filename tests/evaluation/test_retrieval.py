@@ -1,0 +1,218 @@
+"""Rankings by exact search and by a live collection, measured on files worked out by hand."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import InputError, ReadError
+from sbert_retriever.evaluation.collections import (
+    TestCollection,
+    collection_of_files,
+    find_collections,
+)
+from sbert_retriever.evaluation.ranking import run_of
+from sbert_retriever.evaluation.reranking import measure_reranking, measure_second_stage
+from sbert_retriever.evaluation.retrieval import (
+    exact_rankings,
+    judged,
+    measure_live,
+    measure_retrieval,
+    similarities,
+)
+from sbert_retriever.testing import HashEncoder, TableScorer
+
+TABLE = {
+    "east": [1, 0],
+    "north": [0, 1],
+    "north-east": [1, 1],
+    "far east": [5, 0],
+    "where is the sun in the morning": [3, 1],
+    "where is it cold": [1, 3],
+}
+QUERIES = {
+    "morning": "where is the sun in the morning",
+    "cold": "where is it cold",
+    "none": "north",
+}
+QRELS = {"morning": {"e": 2, "f": 1}, "cold": {"n": 1}, "none": {"unknown": 1}}
+PASSAGES = {"e": "east", "n": "north", "ne": "north-east", "f": "far east"}
+
+
+def collection():
+    return TestCollection(
+        "compass", QUERIES, QRELS, lambda: [Passage(i, text) for i, text in PASSAGES.items()]
+    )
+
+
+@pytest.mark.parametrize(
+    ("similarity", "morning"),
+    [
+        ("cosine", ["e", "f", "ne", "n"]),
+        ("dot", ["f", "ne", "e", "n"]),
+        ("neg_l2", ["ne", "e", "f", "n"]),
+        ("neg_l1", ["ne", "e", "n", "f"]),
+    ],
+)
+def test_exact_search_by_the_similarity_of_the_model(table_encoder, similarity, morning):
+    """(3, 1) with (1, 0), (5, 0), (1, 1), (0, 1); ties keep the order of the passages."""
+    encoder = table_encoder(TABLE, similarity)
+    found = exact_rankings(encoder, PASSAGES, QUERIES, depth=4)
+    assert found["morning"] == morning
+    assert exact_rankings(encoder, PASSAGES, QUERIES, depth=2)["morning"] == morning[:2]
+
+
+def test_similarities_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(3, 5)).astype("f4"), rng.normal(size=(4, 5)).astype("f4")
+    apart = left[:, None] - right
+    assert similarities(left, right, "neg_l2") == pytest.approx(
+        -np.linalg.norm(apart, axis=2), abs=1e-5
+    )
+    assert similarities(left, right, "neg_l1") == pytest.approx(
+        -np.abs(apart).sum(axis=2), abs=1e-5
+    )
+    assert np.isfinite(similarities(np.zeros((1, 5), "f4"), right, "cosine")).all()
+
+
+def test_measures_by_hand(table_encoder):
+    """Cosine: e, f, ne, n for the morning; n first for the cold; the third finds nothing judged."""
+    found = measure_retrieval(
+        table_encoder(TABLE), collection(), measures=["nDCG@2", "nDCG_exp@2", "MRR", "recall@1"]
+    )
+    # The ideal order, the ideal order, nothing: the query without a hit counts as 0.
+    assert found.figures["nDCG@2"] == pytest.approx(2 / 3)
+    assert found.figures["nDCG_exp@2"] == pytest.approx(2 / 3)
+    assert found.figures["MRR"] == pytest.approx(2 / 3)
+    assert found.figures["recall@1"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    assert found.items == 3
+    assert found.headline == "nDCG@2"
+
+
+def test_linear_and_exponential_gains_by_hand():
+    """The lower grade first: linear gains 1, 2 against 2, 1; exponential ones 1, 3 against 3, 1."""
+    qrels = {"q": {"a": 2, "b": 1}}
+    given = TestCollection("t", {"q": "?"}, qrels, None)
+    found = judged(given, run_of({"q": ["b", "a"]}), ["nDCG@10", "nDCG_exp@10"]).figures
+    second = 1 / math.log2(3)
+    assert found["nDCG@10"] == pytest.approx((1 + 2 * second) / (2 + second))
+    assert found["nDCG_exp@10"] == pytest.approx((1 + 3 * second) / (3 + second))
+
+
+def test_a_question_without_any_answer_counts_as_zero():
+    given = TestCollection("t", {"a": "?", "b": "?"}, {"a": {"x": 1}, "b": {"y": 1}}, None)
+    found = judged(given, {"a": {"x": 1.0}}, ["nDCG@10", "MRR@10"])
+    assert found.figures == {"nDCG@10": 0.5, "MRR@10": 0.5}
+    assert sorted(found.values) == [0.0, 1.0]
+
+
+def test_a_live_collection_is_measured_as_it_is_searched():
+    encoder = HashEncoder(64)
+    with Retriever.open(":memory:", model=encoder) as retriever:
+        retriever.index(Passage(i, text) for i, text in PASSAGES.items())
+        given = TestCollection("t", {"q": "far east"}, {"q": {"f": 1}}, None)
+        assert measure_live(retriever, given, measures=["MRR"], depth=4).figures == {"MRR": 1.0}
+        elsewhere = TestCollection("t", {"q": "far east"}, {"q": {"doc9": 1}}, None)
+        with pytest.raises(InputError, match=r"none of the 4 passages .* has an id"):
+            measure_live(retriever, elsewhere, measures=["MRR"], depth=4)
+
+
+def test_a_second_stage_by_hand():
+    """The scorer wants b first, and sees two candidates of three: b, a, c."""
+    given = TestCollection("t", {"q": "?"}, {"q": {"b": 1, "c": 1}}, None)
+    scorer = TableScorer({"text of b": 2.0, "text of a": 1.0, "text of c": 9.0})
+    texts = {i: f"text of {i}" for i in "abc"}
+    again, first = measure_reranking(
+        scorer, given, {"q": ["a", "b", "c"]}, texts, measures=["MRR"], candidates=2
+    )
+    assert (again.figures, first.figures) == ({"MRR": 1.0}, {"MRR": 0.5})
+    assert scorer.asked == [("?", "text of a"), ("?", "text of b")]
+
+
+def test_ties_of_the_second_stage_keep_the_order_of_the_first():
+    given = TestCollection("t", {"q": "?"}, {"q": {"a": 1}}, None)
+    texts = {"a": "1", "b": "2"}
+    again, _ = measure_reranking(TableScorer({}), given, {"q": ["a", "b"]}, texts, measures=["MRR"])
+    assert again.figures == {"MRR": 1.0}
+
+
+def test_a_run_gives_the_candidates(file):
+    run = file("first.run", "morning Q0 ne 1 2.0 x\nmorning Q0 e 2 1.0 x\n")
+    scorer = TableScorer({"east": 1.0})
+    again, first = measure_second_stage(
+        scorer, collection(), first_stage=run, measures=["MRR"], depth=10
+    )
+    assert again.figures == {"MRR": pytest.approx(1 / 3)}
+    assert first.figures == {"MRR": pytest.approx(1 / 6)}
+    run.write_text("morning Q0 lost 1 2.0 x\n")
+    with pytest.raises(
+        ReadError, match=r"1 candidates .* not among the passages of compass, 'lost'"
+    ):
+        measure_second_stage(scorer, collection(), first_stage=run, depth=10)
+
+
+@pytest.mark.parametrize(
+    ("measures", "depth", "said"),
+    [
+        (["nDCG@100"], 10, "nDCG@100 looks further down than the depth, 10"),
+        ([], 10, "0 measures"),
+        (["MRR"], 0, "to a depth of 0"),
+        (["good@3"], 10, "'good@3' is unknown"),
+    ],
+)
+def test_wrong_measures(table_encoder, measures, depth, said):
+    with pytest.raises(InputError, match=said):
+        measure_retrieval(table_encoder(TABLE), collection(), measures=measures, depth=depth)
+
+
+def beir(file, name, **changed):
+    records = [{"_id": i, "title": "", "text": text} for i, text in PASSAGES.items()]
+    lines = {
+        "corpus.jsonl": "".join(json.dumps(record) + "\n" for record in records),
+        "queries.jsonl": json.dumps({"_id": "q", "text": "?"}) + "\n",
+        "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq\te\t1\n",
+    }
+    for path, text in {**lines, **changed}.items():
+        file(f"{name}/{path}", text)
+
+
+def test_collections_are_found_in_a_folder_or_are_it(file, tmp_path):
+    beir(file, "one")
+    beir(file, "two")
+    assert [found.name for found in find_collections(tmp_path)] == ["one", "two"]
+    [found] = find_collections(tmp_path / "one")
+    assert found.texts() == PASSAGES
+    with pytest.raises(ReadError, match="has no test collection"):
+        find_collections(tmp_path / "one" / "qrels")
+
+
+def test_what_does_not_belong_together_is_refused(file, tmp_path):
+    beir(file, "one", **{"qrels/test.tsv": "q\te\t1\np\te\t1\n"})
+    with pytest.raises(ReadError, match="1 judged queries have no text, 'p' first"):
+        find_collections(tmp_path)
+    twice = TestCollection("t", {}, {}, lambda: [Passage("a", "x"), Passage("a", "y")])
+    with pytest.raises(ReadError, match="passage 'a' is there twice"):
+        twice.texts()
+
+
+def test_files_named_one_by_one(file):
+    queries, qrels = file("q.tsv", "q1\twho\n"), file("qrels.trec", "q1 0 a 1\n")
+    found = collection_of_files(queries, qrels, None)
+    assert (found.queries, found.qrels) == ({"q1": "who"}, {"q1": {"a": 1}})
+    assert found.passages is None
+
+
+@pytest.mark.data
+@pytest.mark.full
+def test_known_results(data_dir, minilm, cross_encoder):
+    """MS MARCO's small set by MiniLM, and with the cross-encoder over its first 25."""
+    [given] = find_collections(data_dir / "beir-small-msmarco")
+    exact = measure_retrieval(minilm, given)
+    assert exact.figures["nDCG_exp@10"] == pytest.approx(0.704, abs=0.001)
+    assert exact.figures["nDCG@10"] == pytest.approx(0.798, abs=0.001)
+    again, first = measure_second_stage(cross_encoder, given, first_stage=minilm, candidates=25)
+    assert again.figures["nDCG_exp@10"] == pytest.approx(0.762, abs=0.001)
+    assert again.figures["nDCG@10"] == pytest.approx(0.838, abs=0.001)
+    assert first.figures == exact.figures

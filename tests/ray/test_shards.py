@@ -1,0 +1,186 @@
+"""What travels between processes and what lies in the folder, without Ray."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sbert_ray import import_parquet
+from sbert_ray._answers import Tally
+from sbert_ray._models import Model
+from sbert_ray._shards import KnownKeys, Manifest, ShardFolder, latest, next_run, shard_name
+from sbert_ray._windows import Window, key_of, windows
+from sbert_ray._writing import ShardWriter
+
+from sbert_retriever import Passage, Retriever
+from sbert_retriever.errors import InputError, MissingExtraError, ReadError, SbertError
+from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.points import Layout, draft
+from sbert_retriever.testing import HashEncoder
+from sbert_retriever.types import Failure
+
+PASSAGES = [
+    Passage("a", "Cats purr.", {"tags": ["x", None], "deep": {"0.1": 0.1 + 0.2}}, "here"),
+    Passage("b", "Hunde bellen: wau \N{DOG FACE}.", {}),
+]
+
+
+class Counting(HashEncoder):
+    """Counts the texts that it encodes, over all that are unpickled."""
+
+    texts = 0
+
+    def encode_passages(self, texts):
+        Counting.texts += len(list(texts))
+        return super().encode_passages(texts)
+
+
+def writer(folder: Path, run: int = 1) -> ShardWriter:
+    encoder = Counting(dim=16)
+    model = Model.of(encoder, device="cpu", dtype="float32", truncate_dim=None)
+    contract = Contract(model=encoder.identity)
+    place = ShardFolder(folder)
+    place.write_manifest(Manifest(contract=contract, finished=True))
+    return ShardWriter(place=place.place, run=run, model=model, contract=contract)
+
+
+def write(passages, folder: Path, run: int = 1):
+    tally = Tally()
+    for window in windows(passages, size=10, failures=[]):
+        for answer in writer(folder, run)({"window": [window.to_bytes()]})["answer"]:
+            tally.add(answer)
+    return tally.report()
+
+
+def key(passage: Passage) -> bytes:
+    return key_of(draft(passage, Layout()))
+
+
+def test_a_window_comes_back_as_it_was() -> None:
+    failures = (Failure("c", "why"),)
+    window = Window(passages=tuple(PASSAGES), failures=failures, unchanged=3, error=("E", "m"))
+    assert Window.from_bytes(window.to_bytes()) == window
+
+
+def test_windows_say_what_became_of_the_rest() -> None:
+    """Known passages are counted, those that cannot be stored fail, what a reader noted comes."""
+    noted = [Failure("line 1", "no JSON")]
+    bad = Passage("bad", "text", {"n": float("nan")})
+    given = [PASSAGES[0], bad, *PASSAGES[1:], *(Passage(f"p{n}", "x") for n in range(3))]
+    made = list(windows(given, size=2, failures=noted, known={key(PASSAGES[0])}))
+    assert [[p.id for p in w.passages] for w in made] == [["b", "p0"], ["p1", "p2"]]
+    assert [w.unchanged for w in made] == [1, 0]
+    assert [f.id for f in made[0].failures] == ["line 1", "bad"]
+    assert noted == []
+
+
+def test_a_reader_s_last_failure_is_not_lost() -> None:
+    failures: list[Failure] = []
+
+    def read() -> Iterator[Passage]:
+        yield PASSAGES[0]
+        failures.append(Failure("end", "broken off"))
+
+    made = list(windows(read(), size=1, failures=failures))
+    assert [len(w.passages) for w in made] == [1, 0]
+    assert made[1].failures[0].id == "end"
+
+
+@pytest.mark.parametrize("change", [{"text": "other"}, {"metadata": {}}, {"source": None}])
+def test_a_key_is_of_the_id_and_of_all_content(change) -> None:
+    first = PASSAGES[0]
+    kept = {"text": first.text, "metadata": first.metadata, "source": first.source}
+    changed = Passage(first.id, **(kept | change))
+    assert key(changed)[:16] == key(first)[:16]
+    assert key(changed)[16:] != key(first)[16:]
+
+
+def test_of_rows_with_one_id_the_last_counts() -> None:
+    def row(name: str, content: str) -> bytes:
+        return name.encode().ljust(16, b"\0") + content.encode().ljust(16, b"\0")
+
+    first = np.array([row("a", "1"), row("b", "1")], dtype="S32")
+    second = np.array([row("a", "2"), row("c", "1"), row("c", "1")], dtype="S32")
+    assert latest([first, second]).tolist() == [False, True, True, False, True]
+    assert latest([]).tolist() == []
+    known = KnownKeys(np.concatenate([first, second]))
+    # Zero bytes at the end belong to a key.
+    assert row("a", "2") in known
+    assert row("a", "3") not in known
+    assert row("z", "9") not in known
+
+
+def test_a_window_that_is_done_again_is_the_same_file(tmp_path: Path) -> None:
+    """A worker that died after writing was not heard of: its shard is taken as it is."""
+    assert (write(PASSAGES, tmp_path).added, Counting.texts) == (2, 2)
+    (shard,) = tmp_path.glob("*.parquet")
+    before = shard.stat().st_mtime_ns
+    again = write(PASSAGES, tmp_path)
+    assert (again.added, again.encoded, Counting.texts) == (2, 0, 2)
+    assert [path.stat().st_mtime_ns for path in tmp_path.glob("*.parquet")] == [before]
+
+
+def test_runs_are_numbered_and_parts_of_killed_ones_removed(tmp_path: Path) -> None:
+    place = ShardFolder(tmp_path)
+    names = [shard_name(run, [b"k"]) for run in (9, 10)]
+    for name in names:
+        (tmp_path / name).touch()
+    (tmp_path / ".0123.part").touch()
+    place.remove_parts()
+    assert place.shards() == names
+    assert next_run(names) == 11
+    assert next_run([]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_passages_come_back_whole_and_by_uri(tmp_path: Path) -> None:
+    """Metadata as they were, vectors as the encoder gave them; a folder may be named by URI."""
+    write(PASSAGES, tmp_path / "out")
+    report = import_parquet((tmp_path / "out").as_uri(), tmp_path / "index")
+    assert report.added == 2
+    encoder = HashEncoder(dim=16)
+    with Retriever.open(tmp_path / "index", model=Counting(dim=16)) as retriever:
+        assert retriever.get(["a", "b"]) == PASSAGES
+        vectors = retriever.store.connection.run(retriever.store.vectors(["a"]))
+    assert np.allclose(vectors["a"], encoder.encode_passages([PASSAGES[0].text])[0], atol=1e-6)
+
+
+def test_a_damaged_shard_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
+    write(PASSAGES, tmp_path / "out")
+    write([Passage("c", "more")], tmp_path / "out", run=2)
+    first, second = sorted((tmp_path / "out").glob("*.parquet"))
+    second.write_bytes(first.read_bytes()[:100])
+    with pytest.raises(ReadError, match="delete it, and encode again"):
+        import_parquet(tmp_path / "out", tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"format": "another"}, "upgrade"), ({"version": 9}, "upgrade"), ({"contract": 3}, "damaged")],
+)
+def test_a_folder_of_another_kind_is_refused(tmp_path: Path, change, says: str) -> None:
+    write(PASSAGES, tmp_path)
+    file = tmp_path / "_sbert_ray.json"
+    values = json.loads(file.read_text(encoding="utf-8")) | change
+    file.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(ReadError, match=says):
+        import_parquet(tmp_path, tmp_path / "index")
+
+
+def test_an_empty_folder_has_nothing_to_import(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="encode_to_parquet"):
+        import_parquet(tmp_path / "none", tmp_path / "index")
+
+
+def test_errors_come_back_as_their_own_class() -> None:
+    missing = MissingExtraError("onnx", extra="offline", purpose="read it")
+    for error in (ReadError("why"), missing):
+        line = json.dumps({"error": [type(error).__name__, str(error)]})
+        with pytest.raises(type(error)) as caught:
+            Tally().add(line)
+        assert str(caught.value) == str(error)
+    with pytest.raises(SbertError, match="why"):
+        Tally().add(json.dumps({"error": ["FromALaterVersion", "why"]}))

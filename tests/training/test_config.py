@@ -1,0 +1,90 @@
+"""A configuration is checked before anything is read or loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sbert_retriever import TrainConfig, TrainData, TrainStep
+from sbert_retriever.errors import InputError, InputTypeError, ReadError
+from sbert_retriever.training import Classification, read_config
+from sbert_retriever.training.config_file import config_from
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
+
+STEP = {"objective": "regression", "data": [{"kind": "sts", "files": ["a.csv"]}]}
+
+
+def with_step(**changes) -> dict:
+    return {"model": "m", "steps": [{**STEP, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"steps": [STEP]}, "no model"),
+        ({"model": "m"}, "steps are []"),
+        ({"model": "m", "steps": [STEP, STEP]}, "each with its own name"),
+        ({"model": "m", "steps": [STEP], "sede": 1}, "a setting 'sede'"),
+        ({"model": "m", "steps": [STEP], "kind": "encoder"}, "kind is 'encoder'"),
+        ({"model": "m", "steps": [STEP], "kind": "cross-encoder"}, "regression trains a bi-enc"),
+        ({"model": "m", "steps": [STEP], "precision": "fp8"}, "precision is 'fp8'"),
+        ({"model": "m", "steps": [STEP], "dropout": 1.5}, "dropout is 1.5"),
+        (with_step(data=[]), "has no data"),
+        (with_step(data=[{"files": ["a.csv"]}]), "has no kind"),
+        (with_step(objective="softmax"), "'softmax' is not one of"),
+        (with_step(data=[{"kind": "nli", "files": ["a"]}]), "does not learn from nli data"),
+        (with_step(batch_size=0), "batch_size is 0"),
+        (with_step(epochs=-1), "epochs is -1"),
+        (with_step(learning_rate="high"), "learning_rate is 'high'"),
+        (with_step(warmup=1.0), "warmup is 1.0"),
+        (with_step(name="a/b"), "a step's name is 'a/b'"),
+        (with_step(teacher="m"), "takes no teacher"),
+        (with_step(view="crops"), "a view is for in-batch over texts"),
+        (with_step(matryoshka=[8, 8]), "matryoshka is [8, 8]"),
+        (with_step(matryoshka=[8], matryoshka_weights=[1.0]), "expected 2"),
+        (
+            with_step(objective="in-batch", data=[{"kind": "texts", "files": ["a"]}]),
+            "needs a view",
+        ),
+        (
+            with_step(objective="distil-vectors", data=[{"kind": "texts", "files": ["a"]}]),
+            "needs a teacher",
+        ),
+        (
+            with_step(
+                objective="in-batch",
+                data=[{"kind": "pairs", "files": ["a"]}, {"kind": "triplets", "files": ["b"]}],
+            ),
+            "another number of texts",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(given, words: str) -> None:
+    with pytest.raises((InputError, InputTypeError)) as caught:
+        config_from(given)
+    assert words in str(caught.value)
+
+
+def test_the_objects_are_what_the_file_says() -> None:
+    data = TrainData(kind="nli", files=("a.tsv",))
+    step = TrainStep(objective=Classification(concatenation=("u", "v")), data=(data,))
+    made = TrainConfig(model="m", steps=(step,))
+    objective = {"name": "classification", "concatenation": ["u", "v"]}
+    table = {"objective": objective, "data": {"kind": "nli", "files": "a.tsv"}}
+    assert config_from({"model": "m", "steps": [table]}) == made
+
+
+def test_a_file_is_named_in_its_errors(write) -> None:
+    with pytest.raises(InputError, match=r"bad\.toml is no TOML"):
+        read_config(write("bad.toml", "model ="))
+    with pytest.raises(InputError, match=r"poor\.toml: steps are"):
+        read_config(write("poor.toml", 'model = "m"'))
+    with pytest.raises(ReadError, match=r"gone\.toml cannot be read"):
+        read_config("gone.toml")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+def test_the_example_configurations_are_right(path: Path) -> None:
+    assert read_config(path).steps

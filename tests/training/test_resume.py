@@ -1,0 +1,116 @@
+"""A run that is killed goes on where it was, and its loss curve joins."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sbert_retriever import BiEncoder, Trainer
+from sbert_retriever.errors import InputError
+from sbert_retriever.training.config_file import config_from
+
+ROOT = Path(__file__).parents[2]
+
+
+def config(rows, tiny: str, folder: Path, *, updates: int) -> Path:
+    """Two steps in a file; the first one long enough to be killed in its middle."""
+    for kind in ("sts", "pairs"):
+        lines = "".join(json.dumps(row) + "\n" for row in rows(kind))
+        (folder / f"{kind}.jsonl").write_text(lines, encoding="utf-8")
+    text = f"""
+model = {json.dumps(tiny)}
+device = "cpu"
+save_every = 20
+log_every = 5
+dropout = 0.1
+
+[[steps]]
+name = "sts"
+objective = "regression"
+max_updates = {updates}
+batch_size = 4
+learning_rate = 1e-3
+data = {{ kind = "sts", files = ["sts.jsonl"] }}
+
+[[steps]]
+name = "pairs"
+objective = "in-batch"
+max_updates = 10
+batch_size = 4
+data = {{ kind = "pairs", files = ["pairs.jsonl"] }}
+"""
+    path = folder / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def curve(folder: Path) -> list[tuple[str, int, float]]:
+    lines = (folder / "training.jsonl").read_text(encoding="utf-8").splitlines()
+    return [(e["step"], e["update"], e["loss"]) for e in map(json.loads, lines)]
+
+
+def test_a_run_killed_in_the_middle_goes_on(rows, tiny: str, tmp_path: Path) -> None:
+    path = config(rows, tiny, tmp_path, updates=400)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "sbert_retriever", "train", str(path), "--output"]
+    process = subprocess.Popen([*command, str(killed)], env=environment, stderr=subprocess.DEVNULL)
+    place = killed / "checkpoints" / "1-sts"
+    deadline = time.monotonic() + 120
+    while not list(place.glob("checkpoint-*/trainer_state.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "modules.json").exists()
+    resumed = Trainer(path, killed).train(resume=True)
+    Trainer(path, whole).train()
+    assert [step.updates for step in resumed.steps] == [400, 10]
+    joined, one = curve(killed), curve(whole)
+    assert [entry[:2] for entry in joined] == [entry[:2] for entry in one]
+    assert [e[2] for e in joined] == pytest.approx([e[2] for e in one], abs=1e-4)
+    texts = ["the cat was in the house", "people"]
+    ours, theirs = (
+        BiEncoder.load(f, device="cpu", dtype="float32").encode_passages(texts)
+        for f in (killed, whole)
+    )
+    assert np.abs(ours - theirs).max() < 1e-3
+
+
+def test_a_finished_step_is_not_done_again(rows, tiny: str, tmp_path: Path) -> None:
+    path = config(rows, tiny, tmp_path, updates=20)
+    out = tmp_path / "out"
+    before = Trainer(path, out).train()
+    (out / "checkpoints/2-pairs/done.json").unlink()
+    (out / "modules.json").unlink()
+    log = curve(out)
+    after = Trainer(path, out).train(resume=True)
+    assert after.steps[0].seconds == 0
+    assert after.steps[1].last_loss == pytest.approx(before.steps[1].last_loss, abs=1e-5)
+    assert [entry[:2] for entry in curve(out)] == [entry[:2] for entry in log]
+    assert (out / "modules.json").is_file()
+    again = Trainer(path, out).train(resume=True)
+    assert [step.seconds for step in again.steps] == [0, 0]
+
+
+def test_a_folder_that_is_taken(rows, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    step = {"objective": "regression", "data": {"kind": "sts", "rows": rows("sts")}}
+    given = {"model": tiny, "device": "cpu", "steps": [{**step, "max_updates": 1}]}
+    Trainer(config_from(given), out).train()
+    with pytest.raises(InputError, match="holds a training run already"):
+        Trainer(config_from(given), out).train()
+    with pytest.raises(InputError, match="another seed"):
+        Trainer(config_from({**given, "seed": 1}), out).train(resume=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="is not empty"):
+        Trainer(config_from(given), other).train()

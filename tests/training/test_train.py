@@ -1,0 +1,246 @@
+"""Each objective trains a tiny model, which is saved, loaded here and elsewhere, and searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import CrossEncoder as TheirCrossEncoder
+from sentence_transformers import SentenceTransformer
+
+from sbert_retriever import BiEncoder, CrossEncoder, Passage, Retriever, Trainer
+from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.errors import InputError, ModelError, ModelFormatError, ReadError
+from sbert_retriever.training.config_file import config_from
+
+TEXTS = ["the cat was in the house", "a dog in water", "people", "search the model for a way"]
+
+# Objective, kind of data, further settings of the step.
+BI_ENCODERS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "classification": ("classification", "nli", {}),
+    "regression": ("regression", "sts", {}),
+    "triplet": ({"name": "triplet", "distance": "cosine"}, "triplets", {}),
+    "triplet-ranking": ("triplet", "ranking", {"negatives": 2}),
+    "batch-all": ("batch-triplet", "labelled", {}),
+    "batch-hard": ({"name": "batch-triplet", "mining": "hard"}, "labelled", {}),
+    "in-batch": ("in-batch", "pairs", {}),
+    "in-batch-ranking": ({"name": "in-batch", "symmetric": True}, "ranking", {"negatives": 2}),
+    "cached": ("in-batch", "pairs", {"chunk_size": 3}),
+    "contriever": ("in-batch", "texts", {"view": "crops", "crop": [0.3, 0.8]}),
+    "simcse": ("in-batch", "texts", {"view": "twice"}),
+    "distil-vectors": ("distil-vectors", "parallel", {"teacher": "TINY"}),
+    "distil-margins": ("distil-margins", "margins", {}),
+    "distil-teacher": ("distil-margins", "ranking", {"negatives": 2, "teacher": "PAIR"}),
+    "matryoshka": ("in-batch", "pairs", {"matryoshka": [8, 16]}),
+}
+CROSS_ENCODERS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "regression": ("pair-regression", "sts", {}),
+    "binary": ("pair-binary", "ranking", {"negatives": 2}),
+    "multi-class": ("pair-classification", "nli", {}),
+    "distilling": ("pair-distillation", "pairs", {"teacher": "PAIR"}),
+}
+
+
+@pytest.fixture
+def train(rows, tmp_path: Path, tiny: str, pair_teacher: str):
+    """Train for 20 updates."""
+
+    def train(objective: Any, kind: str, step: dict[str, Any], **whole: Any) -> Path:
+        teachers = {"TINY": tiny, "PAIR": pair_teacher}
+        settings = {k: teachers.get(v, v) if k == "teacher" else v for k, v in step.items()}
+        given = {
+            "model": tiny,
+            "device": "cpu",
+            **whole,
+            "steps": [
+                {
+                    "objective": objective,
+                    "data": [{"kind": kind, "rows": rows(kind)}],
+                    "epochs": 10,
+                    "max_updates": 20,
+                    "batch_size": 8,
+                    "learning_rate": 1e-3,
+                    **settings,
+                }
+            ],
+        }
+        out = tmp_path / "out"
+        report = Trainer(config_from(given), out).train()
+        assert report.steps[0].updates == 20
+        assert np.isfinite(report.steps[0].last_loss)
+        return out
+
+    return train
+
+
+def searched(model: Any) -> None:
+    with Retriever.open(":memory:", model=model, device="cpu") as retriever:
+        retriever.index([Passage(str(n), text) for n, text in enumerate(TEXTS)])
+        assert retriever.search(TEXTS[1], k=1)[0].passage.text
+
+
+@pytest.mark.parametrize("name", BI_ENCODERS)
+def test_a_bi_encoder_is_trained_and_loads_alike_here_and_there(train, tiny, name: str) -> None:
+    objective, kind, step = BI_ENCODERS[name]
+    out = train(objective, kind, step)
+    ours = BiEncoder.load(out, device="cpu", dtype="float32").encode_passages(TEXTS)
+    theirs = SentenceTransformer(str(out), device="cpu").encode(TEXTS)
+    before = BiEncoder.load(tiny, device="cpu", dtype="float32").encode_passages(TEXTS)
+    assert np.abs(ours - theirs).max() < 1e-5
+    assert np.abs(ours - before).max() > 1e-3
+    searched(out)
+
+
+@pytest.mark.parametrize("name", CROSS_ENCODERS)
+def test_a_cross_encoder_is_trained_and_loads_alike_here_and_there(train, name: str) -> None:
+    objective, kind, step = CROSS_ENCODERS[name]
+    out = train(objective, kind, step, kind="cross-encoder")
+    pairs = [(TEXTS[0], text) for text in TEXTS]
+    ours = CrossEncoder.load(out, device="cpu", dtype="float32", label=0)
+    theirs = TheirCrossEncoder(str(out), device="cpu")
+    their = np.asarray(theirs.predict(pairs, activation_fn=_identity())).reshape(len(pairs), -1)
+    assert np.abs(ours.predict_logits(pairs) - their).max() < 1e-5
+    names = ("contradiction", "entailment", "neutral") if name == "multi-class" else None
+    assert names is None or ours.labels == names
+    with Retriever.open(":memory:", model="all-MiniLM-L6-v2", reranker=ours) as retriever:
+        retriever.index([Passage(str(n), text) for n, text in enumerate(TEXTS)])
+        assert retriever.search(TEXTS[1], k=1)[0].reranked
+
+
+def _identity() -> Any:
+    import torch
+
+    return torch.nn.Identity()
+
+
+def test_two_encoders_are_saved_and_loaded_as_a_pair(train) -> None:
+    out = train(
+        {"name": "in-batch", "similarity": "dot", "temperature": 1.0},
+        "pairs",
+        {},
+        kind="two-encoders",
+    )
+    ours = TwoEncoders.load(out, device="cpu", dtype="float32")
+    theirs = SentenceTransformer(str(out), device="cpu")
+    queries, passages = ours.encode_queries(TEXTS), ours.encode_passages(TEXTS)
+    assert np.abs(queries - theirs.encode_query(TEXTS)).max() < 1e-5
+    assert np.abs(passages - theirs.encode_document(TEXTS)).max() < 1e-5
+    assert np.abs(queries - passages).max() > 1e-3
+    with pytest.raises(ModelFormatError, match="load it with TwoEncoders"):
+        BiEncoder.load(out)
+
+
+def test_a_collection_of_two_encoders_is_opened_again_by_name(train, tmp_path) -> None:
+    out = train("in-batch", "pairs", {}, kind="two-encoders")
+    place = tmp_path / "index"
+    with Retriever.open(place, model=out, device="cpu") as retriever:
+        retriever.index([Passage(str(n), text) for n, text in enumerate(TEXTS)])
+        first = retriever.search("cat", k=2)
+    with Retriever.open(place, device="cpu") as retriever:
+        again = retriever.search("cat", k=2)
+    assert [(h.id, h.score) for h in first] == [(h.id, h.score) for h in again]
+    queries = TwoEncoders.load(out, device="cpu").encode_queries(["cat"])
+    passages = TwoEncoders.load(out, device="cpu").encode_passages(TEXTS)
+    assert first[0].score == pytest.approx(float((queries @ passages.T).max()), abs=1e-5)
+
+
+def test_a_model_of_sentence_transformers_is_trained_here_and_goes_back(
+    rows, tiny: str, tmp_path: Path
+) -> None:
+    """With two poolings, a Dense layer and prompts, saved by them, trained by us, read by both."""
+    from sentence_transformers.models import Dense, Pooling, Transformer
+
+    body = Transformer(tiny)
+    pooling = Pooling(32, pooling_mode=("cls", "mean"))
+    made = SentenceTransformer(
+        modules=[body, pooling, Dense(64, 16)],
+        prompts={"query": "query: ", "document": "passage: "},
+        similarity_fn_name="dot",
+        device="cpu",
+    )
+    made.save(str(tmp_path / "theirs"))
+    step = {"objective": "in-batch", "data": [{"kind": "pairs", "rows": rows("pairs")}]}
+    given = {"model": str(tmp_path / "theirs"), "device": "cpu", "steps": [step]}
+    Trainer(config_from(given), tmp_path / "ours").train()
+    ours = BiEncoder.load(tmp_path / "ours", device="cpu", dtype="float32")
+    theirs = SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    assert np.abs(ours.encode_queries(TEXTS) - theirs.encode_query(TEXTS)).max() < 1e-5
+    assert np.abs(ours.encode_passages(TEXTS) - theirs.encode_document(TEXTS)).max() < 1e-5
+    assert ours.identity.similarity == "dot"
+    assert np.abs(ours.encode_queries(TEXTS) - made.encode_query(TEXTS)).max() > 1e-5
+
+
+def test_two_steps_go_on_from_each_other(rows, tiny: str, tmp_path: Path) -> None:
+    steps = [
+        {
+            "name": "nli",
+            "objective": "classification",
+            "data": {"kind": "nli", "rows": rows("nli")},
+        },
+        {"name": "sts", "objective": "regression", "data": {"kind": "sts", "rows": rows("sts")}},
+    ]
+    given = {"model": tiny, "device": "cpu", "pooling": "max", "normalize": False, "steps": steps}
+    report = Trainer(config_from(given), tmp_path / "out").train()
+    assert [step.name for step in report.steps] == ["nli", "sts"]
+    between = BiEncoder.load(tmp_path / "out/checkpoints/1-nli/model", device="cpu")
+    after = BiEncoder.load(tmp_path / "out", device="cpu")
+    assert after.identity.pooling == "max"
+    assert after.identity.normalize is False
+    moved = np.abs(after.encode_passages(TEXTS) - between.encode_passages(TEXTS)).max()
+    assert 0 < moved < 1
+
+
+def test_random_weights_and_the_seed(rows, tiny: str, tmp_path: Path) -> None:
+    step = {"objective": "in-batch", "data": {"kind": "pairs", "rows": rows("pairs")}}
+
+    def vectors(name: str, seed: int) -> Any:
+        given = {"model": tiny, "device": "cpu", "weights": "random", "seed": seed, "steps": [step]}
+        Trainer(config_from(given), tmp_path / name).train()
+        return BiEncoder.load(tmp_path / name, device="cpu").encode_passages(TEXTS)
+
+    first, again, other = vectors("a", 0), vectors("b", 0), vectors("c", 1)
+    assert np.array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-3
+
+
+def test_accumulation_precision_and_smart_batching(train) -> None:
+    step = {"accumulate": 2, "smart_batching": True, "batch_size": 4}
+    out = train("regression", "sts", step, precision="bfloat16")
+    assert BiEncoder.load(out, device="cpu").encode_passages(TEXTS).shape == (4, 32)
+
+
+# What must not begin ---------------------------------------------------------------------
+
+
+def test_bad_data_of_the_last_step_ends_the_run_before_the_model_is_sought(rows, write) -> None:
+    """A label in the second step that nobody knows costs no training of the first."""
+    path = write("nli.tsv", "first\tsecond\tlabel\na\tb\tperhaps\n")
+    steps = [
+        {"name": "sts", "objective": "regression", "data": {"kind": "sts", "rows": rows("sts")}},
+        {"name": "nli", "objective": "classification", "data": {"kind": "nli", "files": [path]}},
+    ]
+    with pytest.raises(ReadError, match=r"nli\.tsv, line 2: the label 'perhaps'"):
+        Trainer(config_from({"model": "no such model", "steps": steps}), "out")
+
+
+def test_widths_and_teachers_that_do_not_fit(rows, train, tiny, tmp_path) -> None:
+    from sbert_retriever.testing import tiny_bert
+
+    with pytest.raises(InputError, match="matryoshka has the width 32, expected less than 32"):
+        train("in-batch", "pairs", {"matryoshka": [32]})
+    wide = str(tiny_bert(tmp_path / "wide", hidden=48))
+    step = {
+        "objective": "distil-vectors",
+        "teacher": wide,
+        "data": {"kind": "texts", "rows": rows("texts")},
+    }
+    given = {"model": tiny, "device": "cpu", "steps": [step]}
+    with pytest.raises(InputError, match="gives vectors of 48 numbers and the model of 32"):
+        Trainer(config_from(given), tmp_path / "other").train()
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(train) -> None:
+    with pytest.raises(ModelError, match="the loss is nan after"):
+        train("distil-margins", "margins", {"learning_rate": 1e30})
