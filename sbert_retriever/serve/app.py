@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from sbert_retriever import __version__
+from sbert_retriever.serve.about import NAME, VERSION
 from sbert_retriever.serve.calls import Calls
 from sbert_retriever.serve.embedding import embedding_routes
 from sbert_retriever.serve.faq import faq_routes
@@ -45,8 +45,8 @@ def create_app(service: Service, settings: ServeSettings | None = None) -> FastA
     workers = Workers(threads=settings.threads, queue=settings.queue, timeout_s=settings.timeout_s)
     calls = Calls(service, settings, workers, metrics)
     app = FastAPI(
-        title="sbert-retriever",
-        version=__version__,
+        title=NAME,
+        version=VERSION,
         description=_ABOUT,
         docs_url=None,  # the usual ones come from other hosts
         redoc_url=None,

@@ -90,6 +90,8 @@ class Metrics:
             yield f"{_PREFIX}{name} {read():.10g}"
         yield "# TYPE process_start_time_seconds gauge"
         yield f"process_start_time_seconds {self._started:.3f}"
+        yield "# TYPE process_cpu_seconds_total counter"
+        yield f"process_cpu_seconds_total {time.process_time():.3f}"
         if (resident := resident_bytes()) is not None:
             yield "# TYPE process_resident_memory_bytes gauge"
             yield f"process_resident_memory_bytes {resident}"

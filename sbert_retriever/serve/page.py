@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from sbert_retriever import __version__
+from sbert_retriever.serve.about import VERSION
 from sbert_retriever.serve.calls import Calls, StrictRoute
 from sbert_retriever.serve.problems import problem, responses
 from sbert_retriever.serve.schemas import (
@@ -94,7 +94,7 @@ def page_facts(calls: Calls) -> dict[str, Any]:
         "reranker": service.models.reranker_name,
         "faq_entries": None if service.faq is None else service.faq.count(),
         "efficiency_known": service.paper.report is not None,
-        "version": __version__,
+        "version": VERSION,
     }
 
 

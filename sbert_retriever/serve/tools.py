@@ -10,8 +10,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from sbert_retriever import __version__
 from sbert_retriever.errors import SbertError
+from sbert_retriever.serve.about import NAME, VERSION
 from sbert_retriever.serve.faq import faq_answer
 from sbert_retriever.serve.searching import hit_answer
 from sbert_retriever.serve.service import Service
@@ -28,7 +28,7 @@ def tool_server(service: Service) -> MCPServer[Any]:
     Args:
         service: From `open_service`.
     """
-    server: MCPServer[Any] = MCPServer("sbert-retriever", version=__version__, log_level="ERROR")
+    server: MCPServer[Any] = MCPServer(NAME, version=VERSION, log_level="ERROR")
     if service.retriever is not None:
         _add_search(server, service)
     if service.faq is not None:

@@ -138,7 +138,8 @@ def report(arguments, taken, statuses, early, late, seconds: float) -> None:
         p50, p95, p99 = np.percentile(times, [50, 95, 99])
         print(f"{kind:<22} {len(times):>7,}  p50 {p50:6.1f} ms  p95 {p95:6.1f}  p99 {p99:6.1f}")
     shares = late["sbert_retriever_batch_shares_total"] / late["sbert_retriever_batches_total"]
-    print(f"callers a batch: {shares:.2f}")
+    busy = late["process_cpu_seconds_total"] - early["process_cpu_seconds_total"]
+    print(f"callers a batch: {shares:.2f}; processor: {busy / (0.75 * seconds):.2f} cores")
     name = "process_resident_memory_bytes"
     print(f"memory: {early[name] / 2**20:.0f} MiB early, {late[name] / 2**20:.0f} at the end")
 
