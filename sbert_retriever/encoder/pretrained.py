@@ -15,16 +15,16 @@ from sbert_retriever.errors import ModelFormatError
 @contextmanager
 def without_progress_bars() -> Iterator[None]:
     """Transformers shows none on stderr meanwhile."""
-    from transformers.utils import logging as foreign
+    from transformers.utils import logging
 
-    logging: Any = foreign  # without types
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    bars: Any = logging
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            bars.enable_progress_bar()
 
 
 def read_pretrained(
