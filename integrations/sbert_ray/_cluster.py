@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.data import DataContext
 
-from sbert_ray.workers import Pool, Workers, settled
+from sbert_ray.workers import Pool, Workers, leaving_one_cpu, settled
 from sbert_retriever.errors import InputError
 
 _ADDRESS = "RAY_ADDRESS"
@@ -26,12 +26,16 @@ _LOGGERS = {"ray.data": logging.WARNING, "ray.data._internal.progress": logging.
 
 
 @contextmanager
-def running(asked: Workers) -> Iterator[Pool]:
+def running(asked: Workers, *, over_dataset: bool) -> Iterator[Pool]:
     """Ray, and the workers as it has room for them.
 
     What this process has started or joined (`ray.init`) is used and left running. Else the cluster
     at RAY_ADDRESS is joined, or a Ray of our own is started on this machine, without a dashboard
     and without usage statistics; both end with the call.
+
+    Args:
+        asked: What the caller said.
+        over_dataset: Whether the caller's own dataset is read, which takes a CPU.
 
     Raises:
         InputError: There is no cluster at RAY_ADDRESS, or less room than was asked for.
@@ -43,7 +47,8 @@ def running(asked: Workers) -> Iterator[Pool]:
             stack.enter_context(_joined() if joined else _started())
         stack.enter_context(_quiet())
         resources = ray.cluster_resources()
-        yield settled(asked, resources, growing=joined)
+        pool = settled(asked, resources, growing=joined)
+        yield leaving_one_cpu(pool, resources) if over_dataset else pool
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def index(
         dtype="float32",
         **settings,
     ).close()
-    with running(workers or Workers()) as pool:
+    with running(workers or Workers(), over_dataset=not isinstance(given, list)) as pool:
         how = Reading(fields=fields, size=_WINDOW, known=[])
         windows = windows_of(given, how, readers=max(2, pool.count))
         arguments = {"location": location, "model": sent, "settings": settings}

@@ -89,7 +89,7 @@ def encode_to_parquet(
     contract = _contract(model, truncate_dim)
     _hold_to(place, contract)
     sent = Model.of(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
-    with running(workers or Workers()) as pool:
+    with running(workers or Workers(), over_dataset=not isinstance(given, list)) as pool:
         how = Reading(fields=fields, size=rows, known=_known(place))
         windows = windows_of(given, how, readers=max(2, pool.count))
         place.write_manifest(Manifest(contract=contract))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sbert_retriever.errors import InputError
 
@@ -91,3 +91,23 @@ def _share(count: int | None, cores: float, *, beside_gpu: bool) -> float:
     if beside_gpu:
         return 1
     return max(1, min(_CORES, int(cores // (count or 1))))
+
+
+def leaving_one_cpu(pool: Pool, resources: Mapping[str, float]) -> Pool:
+    """The same workers, claiming less where they would claim every CPU there is.
+
+    The tasks that make a dataset want a CPU, and would wait for it without end.
+
+    Examples:
+        >>> leaving_one_cpu(Pool(count=2, cpus=1, gpus=0), {"CPU": 2.0})
+        Pool(count=2, cpus=0.5, gpus=0)
+        >>> leaving_one_cpu(Pool(count=2, cpus=4, gpus=0), {"CPU": 8.0})
+        Pool(count=2, cpus=3, gpus=0)
+        >>> leaving_one_cpu(Pool(count=2, cpus=1, gpus=1), {"CPU": 8.0})
+        Pool(count=2, cpus=1, gpus=1)
+    """
+    cores = resources.get("CPU", 0.0)
+    if not cores - 1 < pool.count * pool.cpus <= cores:
+        return pool
+    share = max(cores - 1, 0) / pool.count
+    return replace(pool, cpus=int(share) if share >= 1 else int(share * 100) / 100)
