@@ -54,7 +54,7 @@ class Remembering:
         self._file = None if self.folder is None else self.folder / f"{name}.npz"
         if self._file is not None and self._file.exists():
             kept = np.load(self._file)
-            self._known = dict(zip(kept["texts"].tolist(), kept["rows"], strict=True))
+            self._known = dict(zip(json.loads(str(kept["texts"])), kept["rows"], strict=True))
         self.dim = encoder.dim
         self.identity = encoder.identity
 
@@ -71,14 +71,16 @@ class Remembering:
         if new:
             for text, row in zip(new, encode(new, on_truncate="ignore"), strict=True):
                 self._known[role + text] = row
-            self._keep()
         rows = [self._known[role + text] for text in texts]
         return np.array(rows, dtype=np.float32).reshape(len(texts), self.dim)
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
+        """Put what was encoded into the folder of vectors, where there is one."""
         if self._file is not None:
+            draft = self._file.with_name(f"new-{self._file.name}")
             rows = np.array(list(self._known.values()))
-            np.savez(self._file, texts=np.array(list(self._known)), rows=rows)
+            np.savez(draft, texts=np.array(json.dumps(list(self._known))), rows=rows)
+            draft.replace(self._file)
 
 
 _ENCODERS: dict[str, Remembering] = {}
@@ -486,6 +488,8 @@ def main() -> None:
         started = perf_counter()
         line = json.dumps({name: SECTIONS[name](), "seconds": round(perf_counter() - started, 1)})
         print(line, flush=True)
+        for each in _ENCODERS.values():
+            each.keep()
         if given.out is not None:
             with given.out.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
