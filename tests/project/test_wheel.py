@@ -60,12 +60,13 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sources(tree: Path) -> set[str]:
-    """The Python files of both packages, as paths inside a wheel."""
+    """The Python files and kernels of both packages, as paths inside a wheel."""
     roots = {"sbert_retriever": tree, "langchain_sbert": tree / "integrations"}
     return {
         path.relative_to(root).as_posix()
         for package, root in roots.items()
-        for path in (root / package).rglob("*.py")
+        for path in (root / package).rglob("*")
+        if path.suffix in {".py", ".cpp"}
     }
 
 
