@@ -60,7 +60,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sources(tree: Path) -> set[str]:
-    """The Python files of all packages, as paths inside a wheel."""
+    """The Python files and kernels of all packages, as paths inside a wheel."""
     integrations = tree / "integrations"
     roots = {
         package: tree if package == "sbert_retriever" else integrations for package in PACKAGES
@@ -68,7 +68,8 @@ def sources(tree: Path) -> set[str]:
     return {
         path.relative_to(root).as_posix()
         for package, root in roots.items()
-        for path in (root / package).rglob("*.py")
+        for path in (root / package).rglob("*")
+        if path.suffix in {".py", ".cpp"}
     }
 
 
