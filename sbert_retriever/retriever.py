@@ -138,7 +138,7 @@ class Retriever(Closing):
             tenant: Whose passages alone this retriever sees, writes and deletes; several tenants
                 share a collection and know nothing of each other. None is the whole collection.
             device: "auto", "cpu", "cuda", "cuda:1", "mps"; for all models.
-            dtype: "auto", "float32", "bfloat16", "float16"; for all models.
+            dtype: "auto", "float32", "bfloat16", "float16", "int8" (quick, on a CPU); for all.
             api_key: For a URL; None reads QDRANT_API_KEY.
             client: Any QdrantClient, used instead of a location and left open by `close`.
             async_client: Its asynchronous twin; without it, async calls go through a thread.

@@ -50,7 +50,7 @@ class SBERTEmbeddings(BaseModel, Embeddings):
     Args:
         model_name: (or `model`) A folder, a packaged name, or a hub id.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        dtype: "auto", "float32", "bfloat16", "float16".
+        dtype: "auto", "float32", "bfloat16", "float16", "int8" (quick, on a CPU).
         query_prompt: Put before each query; None takes the model's own.
         passage_prompt: Put before each document; None takes the model's own.
         max_length: Tokens a text may have; None takes the model's own limit.

@@ -116,7 +116,7 @@ class SBERTCrossEncoder(BaseModel, BaseCrossEncoder):
     Args:
         model_name: (or `model`) A cross-encoder's folder, packaged name or hub id.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        dtype: "auto", "float32", "bfloat16", "float16".
+        dtype: "auto", "float32", "bfloat16", "float16", "int8" (quick, on a CPU).
         max_length: Tokens a pair may have; None is the model's own limit.
         label: For a model with several labels: the one that is scored.
         scale: "logit" as the model gives it, or "probability".

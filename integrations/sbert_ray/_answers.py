@@ -45,7 +45,7 @@ class Tally:
     """The sum of the answers so far."""
 
     started: float = field(default_factory=monotonic)
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    counts: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
     longest: int = 0
     failures: list[Failure] = field(default_factory=list)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,11 +16,12 @@ from sbert_ray.workers import Pool, Workers, settled
 from sbert_retriever.errors import InputError
 
 _ADDRESS = "RAY_ADDRESS"
-# Nothing is sent to anybody, and Ray's ports, which listen on every interface, want a token.
-_PRIVATE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
+_TELEMETRY = "RAY_USAGE_STATS_ENABLED"
 # Only texts and counts pass through it; vectors never do.
 _OBJECT_STORE_BYTES = 512 * 2**20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "WARNING"}
+# It warns of fewer windows than workers.
+_BESIDE_THE_POINT = "The minimum number of concurrent actors"
 _LOGGERS = {"ray.data": logging.WARNING, "ray.data._internal.progress": logging.ERROR}
 
 
@@ -41,7 +42,8 @@ def running(asked: Workers) -> Iterator[Pool]:
             joined = bool(os.environ.get(_ADDRESS))
             stack.enter_context(_joined() if joined else _started())
         stack.enter_context(_quiet())
-        yield settled(asked, ray.cluster_resources(), growing=joined)
+        resources = ray.cluster_resources()
+        yield settled(asked, resources, growing=joined)
 
 
 @contextmanager
@@ -61,38 +63,53 @@ def _joined() -> Iterator[None]:
 
 @contextmanager
 def _started() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in _PRIVATE}
-    os.environ.update(_PRIVATE)
+    before = os.environ.get(_TELEMETRY)
+    os.environ[_TELEMETRY] = "0"
     try:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            **_QUIET,
-        )
+        with _levels({"ray._private.authentication": logging.ERROR}):
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                **_QUIET,
+            )
         yield
     finally:
         ray.shutdown()
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        if before is None:
+            os.environ.pop(_TELEMETRY, None)
+        else:
+            os.environ[_TELEMETRY] = before
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Ray Data without bars and reports of its own, and with each window as a task of its own."""
-    with warnings.catch_warnings():
-        # It warns of a setting of its own.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        context = DataContext.get_current().copy()
+    context = _context()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.target_max_block_size = 1
-    with DataContext.current(context), ExitStack() as stack:
-        for name, level in _LOGGERS.items():
-            logger = logging.getLogger(name)
-            stack.callback(logger.setLevel, logger.level)
-            logger.setLevel(level)
+    with warnings.catch_warnings(), _levels(_LOGGERS), DataContext.current(context):
+        warnings.filterwarnings("ignore", _BESIDE_THE_POINT)
         yield
+
+
+@contextmanager
+def _levels(levels: Mapping[str, int]) -> Iterator[None]:
+    """Loggers at other levels for a while."""
+    before = {name: logging.getLogger(name).level for name in levels}
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def _context() -> DataContext:
+    """A copy of the settings that are in force."""
+    with warnings.catch_warnings():
+        # Ray warns of some of its own defaults when they are first asked for.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return DataContext.get_current().copy()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ray.data import ActorPoolStrategy, Dataset
-from ray.data.exceptions import SystemException, UserCodeException
+from ray.data.exceptions import SystemException
 from ray.exceptions import RayError
 
 from sbert_ray._answers import ANSWER, Tally
@@ -54,7 +54,7 @@ def run(
             tally.add(row[ANSWER])
             if on_progress is not None:
                 on_progress(tally.report())
-    except (RayError, UserCodeException, SystemException) as error:
+    except (RayError, SystemException) as error:
         raise InterruptedRunError(
             f"the run was stopped by a failure in a worker ({_cause(error)}). What was written is "
             "kept: run it again to go on"

@@ -78,7 +78,7 @@ class Manifest:
                 )
             contract = Contract.from_metadata(values["contract"])
             finished = bool(values["finished"])
-        except (ContractError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, ContractError, KeyError, TypeError, ValueError) as error:
             raise ReadError(f"{place} is damaged ({error}): encode into a new folder") from error
         if contract is None:
             raise ReadError(f"{place} names no model: encode into a new folder")

@@ -53,7 +53,7 @@ def fastembed(models: Models, scratch: Path) -> Contender:
     """
     del scratch
     try:
-        from fastembed import TextEmbedding  # type: ignore[import-not-found,unused-ignore]  # optional
+        from fastembed import TextEmbedding
     except ImportError as error:
         raise _absent("fastembed", "fastembed") from error
     known: list[str] = [m["model"] for m in TextEmbedding.list_supported_models()]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from sbert_retriever.encoder.bert import BertBackbone, runs_here
+from sbert_retriever.encoder.batching import TokenBatch
+from sbert_retriever.encoder.bert import BertBackbone, read_weights, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.int8_bert import int8_backbone
+from sbert_retriever.encoder.packing import packed
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
-from sbert_retriever.errors import ModelFormatError
+from sbert_retriever.errors import InputError, ModelFormatError
 
 
 class Backbone(Protocol):
@@ -34,9 +37,57 @@ def load_backbone(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.
         ModelFormatError: They cannot be read, or are of an architecture unknown here.
     """
     if runs_here(checkpoint.config):
-        state = load_state(checkpoint.transformer)
-        return BertBackbone(checkpoint.config, state, device=device, dtype=dtype)
+        return load_bert(
+            checkpoint.config, load_state(checkpoint.transformer), device=device, dtype=dtype
+        )
+    check_int8(checkpoint, dtype)
     return AutoBackbone(checkpoint, device=device, dtype=dtype)
+
+
+def load_bert(
+    config: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> BertBackbone:
+    """BERT's forward pass, in a floating type or with int8 products.
+
+    Raises:
+        ModelFormatError: A tensor is missing or has another shape than the config says.
+    """
+    rounded = dtype == torch.int8
+    floating = torch.float32 if rounded else dtype
+    weights = read_weights(config, state, device=device, dtype=floating)
+    return int8_backbone(weights) if rounded else BertBackbone(weights)
+
+
+def check_int8(checkpoint: Checkpoint, dtype: torch.dtype) -> None:
+    """Refuse int8 products for an architecture that runs through transformers.
+
+    Raises:
+        InputError: They were asked for.
+    """
+    if dtype == torch.int8:
+        kind = checkpoint.config.get("model_type", "of an unnamed type")
+        raise InputError(
+            f"dtype='int8' runs BERT models, and {checkpoint.transformer} is {kind}: load it with "
+            "dtype='auto'"
+        )
+
+
+def hidden_states(
+    backbone: Backbone, batch: TokenBatch, *, pad_id: int, device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """Hidden states (batch, length, width), and a mask (batch, length) where any are padding.
+
+    Computed without padding where the device has a kernel for that.
+    """
+    if isinstance(backbone, BertBackbone) and backbone.packs_well:
+        texts = packed(batch.token_ids, None, device=device)
+        return texts.spread(backbone.packed(texts))
+    ids, mask = batch.padded(pad_id, device=device)
+    return backbone(ids, mask), mask
 
 
 class AutoBackbone:

@@ -17,6 +17,8 @@ from sbert_retriever.errors import InputError
 # abstracts a second): 1024/512 391 and 17, 2048/1024 372 and 18, 8192/2048 (4096) 307 and 15;
 # sentence-transformers 323 and 14.
 _BATCH_TOKENS = {"cpu": (1024, 512), "cuda": (65536, 32768), "mps": (16384, 8192)}
+# In int8 each thread computes its own texts, and wants several shares of them in a batch.
+_INT8_THREAD_TOKENS = 1024
 
 TokenIds = npt.NDArray[np.int32]
 """The token ids of one text: int32 (length,)."""
@@ -34,6 +36,19 @@ class TokenBatch:
     token_ids: tuple[TokenIds, ...]
     rows: tuple[int, ...]
 
+    @property
+    def size(self) -> int:
+        """Tokens, padding included."""
+        return len(self.token_ids[0]) * len(self.rows)
+
+    def halves(self) -> tuple[TokenBatch, TokenBatch]:
+        """Two batches, of the longer and of the shorter texts."""
+        middle = (len(self.rows) + 1) // 2
+        return (
+            TokenBatch(self.token_ids[:middle], self.rows[:middle]),
+            TokenBatch(self.token_ids[middle:], self.rows[middle:]),
+        )
+
     def padded(self, pad_id: int, *, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Token ids (batch, length) int64 and a mask (batch, length) bool.
 
@@ -49,17 +64,23 @@ class TokenBatch:
         return torch.from_numpy(grid).to(device), torch.from_numpy(mask).to(device)
 
 
-def batch_sizes(batch_tokens: int | None, device: torch.device) -> tuple[int, int]:
+def batch_sizes(
+    batch_tokens: int | None, device: torch.device, dtype: torch.dtype
+) -> tuple[int, int]:
     """`max_tokens` and `full_tokens` of `token_batches` on a device.
 
     Args:
         batch_tokens: What the caller wants for the first; None suits the device.
         device: Where the model runs.
+        dtype: What it computes in.
 
     Raises:
         InputError: `batch_tokens` is below 1.
     """
     most, full = _BATCH_TOKENS[device.type]
+    if dtype == torch.int8:
+        most = _INT8_THREAD_TOKENS * torch.get_num_threads()
+        full = most // 2
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"batch_tokens={batch_tokens}, expected 1 or more")
     return most if batch_tokens is None else batch_tokens, full

@@ -9,16 +9,17 @@ beforehand for oneDNN with bias, GELU and residual fused (27 ms a query), attent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor
 
+from sbert_retriever.encoder.attention import by_kernel, by_text, packs_well
+from sbert_retriever.encoder.packing import PackedTexts
 from sbert_retriever.errors import ModelFormatError
 
 Norm = tuple[Tensor, Tensor]
@@ -30,6 +31,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
 }
+
+
+class Affine(Protocol):
+    """An affine map, however its weights are kept."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map (..., in) to (..., out)."""
 
 
 @dataclass(frozen=True)
@@ -63,47 +71,82 @@ class BertLayer:
         norm2: After the feed-forward part.
     """
 
-    qkv: Linear
-    out: Linear
-    up: Linear
-    down: Linear
+    qkv: Affine
+    out: Affine
+    up: Affine
+    down: Affine
     norm1: Norm
     norm2: Norm
+
+
+@dataclass(frozen=True)
+class BertWeights:
+    """What a BERT is made of.
+
+    Args:
+        words: (vocabulary, width).
+        places: Position and type embeddings, summed in float32 and rounded once: (types,
+            positions, width).
+        norm: After the embeddings.
+        layers: In their order.
+        heads: Of the attention.
+        eps: Of the layer norms.
+        activation: A key of `ACTIVATIONS`.
+    """
+
+    words: Tensor
+    places: Tensor
+    norm: Norm
+    layers: tuple[BertLayer, ...]
+    heads: int
+    eps: float
+    activation: str
+
+
+def read_weights(
+    config: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> BertWeights:
+    """The weights of a state dict, with or without the prefix "bert.".
+
+    Raises:
+        ModelFormatError: A tensor is missing or has another shape than the config says.
+    """
+    read = TensorReader(state, device=device, dtype=dtype)
+    words = read("embeddings.word_embeddings.weight")
+    _check_sizes(config, width=words.shape[1])
+    positions = read.exact("embeddings.position_embeddings.weight")
+    types = read.exact("embeddings.token_type_embeddings.weight")
+    return BertWeights(
+        words=words,
+        places=(types[:, None] + positions).to(dtype),
+        norm=read.norm("embeddings.LayerNorm"),
+        layers=tuple(_layer(read, i) for i in range(int(config["num_hidden_layers"]))),
+        heads=int(config["num_attention_heads"]),
+        eps=float(config.get("layer_norm_eps", 1e-12)),
+        activation=config.get("hidden_act", "gelu"),
+    )
 
 
 class BertBackbone:
     """Token ids to hidden states, as transformers' BertModel without its pooler.
 
     Args:
-        config: BERT's config.json.
-        state: Its state dict, with or without the prefix "bert.".
-        device: Where it runs.
-        dtype: In which floating type.
-
-    Raises:
-        ModelFormatError: A tensor is missing or has another shape than the config says.
+        weights: What `read_weights` reads.
     """
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        state: Mapping[str, Tensor],
-        *,
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
-        read = TensorReader(state, device=device, dtype=dtype)
-        self._words = read("embeddings.word_embeddings.weight")
-        _check_sizes(config, width=self._words.shape[1])
-        positions = read.exact("embeddings.position_embeddings.weight")
-        types = read.exact("embeddings.token_type_embeddings.weight")
-        # Summed in float32 and rounded once: (types, positions, width).
-        self._places = (types[:, None] + positions).to(dtype)
-        self._norm = read.norm("embeddings.LayerNorm")
-        self._layers = [_layer(read, i) for i in range(int(config["num_hidden_layers"]))]
-        self._heads = int(config["num_attention_heads"])
-        self._eps = float(config.get("layer_norm_eps", 1e-12))
-        self._activation = ACTIVATIONS[config.get("hidden_act", "gelu")]
+    def __init__(self, weights: BertWeights) -> None:
+        self.weights = weights
+        self.device = weights.words.device
+        size = weights.words.shape[1] // weights.heads
+        self.packs_well = packs_well(self.device, weights.words.dtype, size)
+        """Whether `packed` is the quick way here, rather than padding."""
+        self._within = by_kernel if self.packs_well else by_text
+        self._layers = weights.layers
+        self._activation = ACTIVATIONS[weights.activation]
 
     def __call__(
         self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None = None
@@ -120,55 +163,53 @@ class BertBackbone:
             x = self._after(layer, x, self._attend(layer.qkv(x), attention_mask))
         return x
 
-    def first_tokens(
-        self, input_ids: Tensor, type_ids: Tensor | None, lengths: Sequence[int]
-    ) -> Tensor:
-        """The hidden states (texts, width) of each text's first token, without any padding.
-
-        The texts lie one after the other; they part ways in the attention alone, which on a CPU
-        costs less than padding them to one length. The last layer is computed for the first tokens
-        only.
+    def packed(self, texts: PackedTexts, *, first_only: bool = False) -> Tensor:
+        """Hidden states (tokens, width) of texts end to end, without any padding.
 
         Args:
-            input_ids: (tokens,) int64, the token ids of all texts.
-            type_ids: (tokens,) int64; None is type 0 throughout.
-            lengths: Tokens of each text.
+            texts: On the model's device.
+            first_only: Gives the states (texts, width) of each text's first token; the last layer
+                is computed for these alone.
         """
-        places = torch.cat([torch.arange(length) for length in lengths])
-        x = self._embedded(input_ids, places, type_ids)
-        for layer in self._layers[:-1]:
-            x = self._after(layer, x, self._attend_apart(layer.qkv(x), lengths))
-        first = torch.tensor([0, *accumulate(lengths)][:-1], device=x.device)
+        x = self._embedded(texts.ids, texts.places, texts.types)
+        for layer in self._layers[: -1 if first_only else None]:
+            x = self._after(layer, x, self._attend_packed(layer.qkv(x), texts))
+        if not first_only:
+            return x
         last = self._layers[-1]
-        return self._after(last, x[first], self._attend_apart(last.qkv(x), lengths, tokens=1))
+        mixed = self._attend_packed(last.qkv(x), texts, first_only=True)
+        return self._after(last, x[texts.starts[:-1].long()], mixed)
 
     def _embedded(self, input_ids: Tensor, places: Tensor, type_ids: Tensor | None) -> Tensor:
         types = 0 if type_ids is None else type_ids
-        x = F.embedding(input_ids, self._words) + self._places[types, places.to(input_ids.device)]
-        return self._normed(x, self._norm)
+        places = places.to(input_ids.device)
+        x = F.embedding(input_ids, self.weights.words) + self.weights.places[types, places]
+        return self._normed(x, self.weights.norm)
 
     def _after(self, layer: BertLayer, x: Tensor, mixed: Tensor) -> Tensor:
         """What a layer makes of (..., width) and of its attention."""
         x = self._normed(x + layer.out(mixed), layer.norm1)
         return self._normed(x + layer.down(self._activation(layer.up(x))), layer.norm2)
 
-    def _attend(self, qkv: Tensor, mask: Tensor | None, tokens: int | None = None) -> Tensor:
-        """Attention of (batch, length, 3 * width), for the first tokens: (batch, tokens, width)."""
+    def _attend(self, qkv: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention within each row of (batch, length, 3 * width): (batch, length, width)."""
         batch, length, _ = qkv.shape
-        q, k, v = qkv.view(batch, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.view(batch, length, 3, self.weights.heads, -1).permute(2, 0, 3, 1, 4)
         spread = None if mask is None else mask[:, None, None, :]
-        mixed = F.scaled_dot_product_attention(q[:, :, :tokens], k, v, attn_mask=spread)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=spread)
         return mixed.transpose(1, 2).flatten(2)
 
-    def _attend_apart(
-        self, qkv: Tensor, lengths: Sequence[int], tokens: int | None = None
+    def _attend_packed(
+        self, qkv: Tensor, texts: PackedTexts, *, first_only: bool = False
     ) -> Tensor:
-        """Attention within each text of (all tokens, 3 * width)."""
-        texts = torch.split(qkv, list(lengths))
-        return torch.cat([self._attend(text[None], None, tokens)[0] for text in texts])
+        """Attention within each text of (tokens, 3 * width): (tokens or texts, width)."""
+        q, k, v = qkv.view(len(qkv), 3, self.weights.heads, -1).unbind(1)
+        if first_only:
+            q = q[texts.starts[:-1].long()]
+        return self._within(q, k, v, texts, first_only=first_only).flatten(1)
 
     def _normed(self, x: Tensor, norm: Norm) -> Tensor:
-        return F.layer_norm(x, norm[0].shape, *norm, self._eps)
+        return F.layer_norm(x, norm[0].shape, *norm, self.weights.eps)
 
 
 def runs_here(config: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -17,25 +17,32 @@ import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
-from sbert_retriever.encoder.backbone import Backbone, load_backbone
+from sbert_retriever.encoder.ahead import delayed, mapped_ahead
+from sbert_retriever.encoder.backbone import Backbone, hidden_states, load_backbone
 from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.finite import check_finite
 from sbert_retriever.encoder.giving_up import check_wanted
+from sbert_retriever.encoder.halving import HalvingRunner
 from sbert_retriever.encoder.head import Head, load_head
 from sbert_retriever.encoder.kinds import refuse_colbert, refuse_cross_encoder
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.results import Results
 from sbert_retriever.encoder.texts import checked, windows
 from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
+from sbert_retriever.encoder.vector_file import VectorFile
 from sbert_retriever.encoder.weights import fingerprint, stored_precision, weight_files
 from sbert_retriever.errors import InputError, TextTooLongError, TruncationWarning
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 
 if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
+
+_AHEAD = 2
+"""Windows of texts that are tokenised before a GPU asks for them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class BiEncoder:
         truncate_dim: How many of the first dimensions are kept; None keeps all.
         on_truncate: What happens to a text longer than `max_length`.
         batch_tokens: Tokens in a batch, padding included; None is what was measured to be best.
+        cpu_fallback: Whether a text for which a GPU has no memory is encoded on the CPU.
     """
 
     joins_callers = True
@@ -84,6 +92,7 @@ class BiEncoder:
         truncate_dim: int | None = None,
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
+        cpu_fallback: bool = False,
     ) -> None:
         weight_files(checkpoint.transformer)
         self.name = name
@@ -92,7 +101,9 @@ class BiEncoder:
         self._prompts = prompts
         self._truncate_dim = truncate_dim
         self._on_truncate = _known(on_truncate)
-        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
+        most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
+        self._in_halves = HalvingRunner(device, most)
+        self._cpu_fallback = cpu_fallback
         self._width = output_width(checkpoint)
         self._tokenizer = load_tokenizer(
             checkpoint.transformer,
@@ -122,13 +133,15 @@ class BiEncoder:
         normalize: bool | None = None,
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
+        cpu_fallback: bool = False,
     ) -> BiEncoder:
         """Load a model by name.
 
         Args:
             name: A folder, the name of a packaged model, or a hub id, looked for in this order.
             device: "auto", "cpu", "cuda", "cuda:1", "mps".
-            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16".
+            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16"; "int8" on a
+                CPU is several times faster and a little less exact.
             revision: A branch, tag or commit of the hub.
             cache_dir: The hub's cache.
             token: For private repositories of the hub.
@@ -142,7 +155,10 @@ class BiEncoder:
             normalize: Whether vectors leave with length 1; None takes the model's.
             on_truncate: For a text longer than `max_length`: "warn" once a call, "error" before
                 anything is computed, or "ignore".
-            batch_tokens: Tokens in a batch, padding included; None suits the device.
+            batch_tokens: Tokens in a batch, padding included; None suits the device. A batch for
+                which there is no memory is halved, with one warning.
+            cpu_fallback: Whether a text for which a GPU has no memory even alone is encoded on the
+                CPU, in float32, rather than refused.
 
         Raises:
             ModelNotFoundError: Nothing answers to the name; the message lists where was looked.
@@ -152,7 +168,7 @@ class BiEncoder:
             InputError: An argument is out of range.
         """
         chosen = choose_device(device)
-        floating = choose_dtype(dtype, chosen)
+        floating = choose_dtype(dtype, chosen, int8=True)
         hub = HubOptions(
             revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
         )
@@ -178,6 +194,7 @@ class BiEncoder:
             truncate_dim=truncate_dim,
             on_truncate=on_truncate,
             batch_tokens=batch_tokens,
+            cpu_fallback=cpu_fallback,
         )
 
     @property
@@ -197,7 +214,7 @@ class BiEncoder:
 
     @property
     def dtype(self) -> str:
-        """The floating type it computes in: "float32", "bfloat16", "float16"."""
+        """The type it computes in: "float32", "bfloat16", "float16", "int8"."""
         return str(self._dtype).removeprefix("torch.")
 
     @property
@@ -269,6 +286,38 @@ class BiEncoder:
         """
         parts = list(self._parts(checked(texts), role, show_progress=show_progress))
         return _joined(parts, self.dim)
+
+    def encode_to_file(
+        self,
+        texts: Iterable[str],
+        path: str | os.PathLike[str],
+        *,
+        role: Role = "passage",
+        show_progress: bool = False,
+    ) -> Vectors:
+        """Encode texts into a .npy file, a window at a time: neither texts nor vectors pile up.
+
+        The file is there whole at the end, or not at all. Never warns of truncation.
+
+        Args:
+            texts: Any iterable of str; of a generator, some thousand are held at a time.
+            path: Where the file goes; one that is there is replaced.
+            role: "query" or "passage".
+            show_progress: Whether a progress bar goes to stderr.
+
+        Returns:
+            float32 (n, dim), read-only, mapped from the file.
+
+        Raises:
+            InputTypeError: One str, or an entry that is no str; the message names its position.
+            InputError: The file cannot be written.
+            ModelError: A vector is not finite; the message names its position.
+        """
+        texts = checked(texts)
+        with VectorFile(path, self.dim) as file:
+            for part in self._parts(texts, role, show_progress=show_progress):
+                file.append(part.vectors)
+        return file.read()
 
     def warm_up(self) -> None:
         """Read the weights now, so that no text has to wait for them."""
@@ -347,13 +396,22 @@ class BiEncoder:
         show_progress: bool,
         refuse_long: bool = False,
     ) -> Iterator[Encoding]:
-        """Encode window by window, so that only one window's tokens are held at a time."""
+        """Encode window by window, so that only a few windows' tokens are held at a time.
+
+        On CUDA other windows are tokenised, and the next one is begun, while the device computes.
+        """
         total = len(texts) if isinstance(texts, Sized) else None
+        early = _AHEAD if self._device.type == "cuda" else 0
         done = 0
         with progress_bar("Encoding", total=total, shown=show_progress) as advance:
-            for window in windows(texts):
-                tokens = self._tokens(window, role, refuse_long=refuse_long)
-                vectors = self._encode(tokens, role, advance)
+            tokenised = mapped_ahead(
+                lambda window: (window, self._tokens(window, role, refuse_long=refuse_long)),
+                windows(texts),
+                ahead=early,
+            )
+            begun = ((*each, self._begin(each[1], role, advance)) for each in tokenised)
+            for window, tokens, results in delayed(begun, by=min(early, 1)):
+                vectors = results.matrix()
                 check_finite(vectors, window, start=done, dtype=self.dtype)
                 done += len(window)
                 yield Encoding(vectors, tokens.counts, self._is_long(tokens.counts))
@@ -366,19 +424,40 @@ class BiEncoder:
             )
         return tokens
 
-    def _encode(self, tokens: Tokens, role: Role, advance: Callable[[int], None]) -> Vectors:
-        """Vectors (n, dim) of the texts of one window."""
-        backbone, head = self._loaded()
-        skipped = self._skipped_tokens(role)
-        vectors = np.empty((len(tokens.ids), self.dim), dtype=np.float32)
+    def _begin(self, tokens: Tokens, role: Role, advance: Callable[[int], None]) -> Results:
+        """Vectors (n, dim) of the texts of one window; on CUDA they may still be on their way."""
+        run = partial(self._pooled, role=role)
+        on_cpu = partial(self._pooled_on_cpu, role=role) if self._cpu_fallback else None
+        results = Results((len(tokens.ids), self.dim), self._device)
+        self._loaded()
         with torch.inference_mode():
             for batch in self._batches(tokens):
-                ids, mask = batch.padded(self._tokenizer.pad_id, device=self._device)
-                pooled = head(backbone(ids, mask), _without_prompt(ids, mask, skipped))
-                vectors[list(batch.rows)] = pooled.cpu().numpy()
+                for part, pooled in self._in_halves(batch, run, on_cpu=on_cpu):
+                    results.add(part.rows, pooled)
+                    advance(len(part.rows))
                 check_wanted()
-                advance(len(batch.rows))
-        return vectors
+        return results
+
+    def _pooled(self, batch: TokenBatch, *, role: Role) -> Tensor:
+        """Vectors (batch, dim) float32, on the device."""
+        backbone, head = self._loaded()
+        hidden, mask = self._hidden(backbone, batch)
+        return head(hidden, _without_prompt(hidden, mask, self._skipped_tokens(role)))
+
+    def _pooled_on_cpu(self, batch: TokenBatch, *, role: Role) -> Tensor:
+        return self._spare._pooled(batch, role=role)
+
+    @cached_property
+    def _spare(self) -> BiEncoder:
+        """The same encoder on the CPU, for what the device has no memory for."""
+        return BiEncoder(
+            self._checkpoint,
+            name=self.name,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+            prompts=self._prompts,
+            truncate_dim=self._truncate_dim,
+        )
 
     def _encode_tokens(self, tokens: Tokens, role: Role) -> list[Vectors]:
         """Token vectors (tokens, width) of each text of one window."""
@@ -387,16 +466,19 @@ class BiEncoder:
         found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(tokens.ids)
         with torch.inference_mode():
             for batch in self._batches(tokens):
-                hidden = backbone(*batch.padded(self._tokenizer.pad_id, device=self._device))
+                hidden, _ = self._hidden(backbone, batch)
                 states = F.normalize(hidden.float(), dim=2).cpu().numpy()
                 for row, ids, text in zip(batch.rows, batch.token_ids, states, strict=True):
                     # A copy, so that the padded batch is let go.
                     found[row] = text[skipped : len(ids)].copy()
         return found
 
+    def _hidden(self, backbone: Backbone, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
+        return hidden_states(backbone, batch, pad_id=self._tokenizer.pad_id, device=self._device)
+
     def _batches(self, tokens: Tokens) -> Iterator[TokenBatch]:
         return token_batches(
-            tokens.ids, max_tokens=self._batch_tokens, full_tokens=self._full_tokens
+            tokens.ids, max_tokens=self._in_halves.batch_tokens, full_tokens=self._full_tokens
         )
 
     def _loaded(self) -> tuple[Backbone, Head]:
@@ -446,10 +528,10 @@ def _joined(parts: list[Encoding], dim: int) -> Encoding:
     return Encoding(vectors, counts, truncated)
 
 
-def _without_prompt(ids: Tensor, mask: Tensor | None, skipped: int) -> Tensor | None:
+def _without_prompt(hidden: Tensor, mask: Tensor | None, skipped: int) -> Tensor | None:
     """The mask (batch, length) for pooling, with the prompt's tokens left out."""
     if not skipped:
         return mask
-    counts = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.clone()
+    counts = hidden.new_ones(hidden.shape[:2], dtype=torch.bool) if mask is None else mask.clone()
     counts[:, :skipped] = False
     return counts

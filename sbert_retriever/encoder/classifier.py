@@ -9,13 +9,14 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sbert_retriever.encoder.backbone import check_int8, load_bert
 from sbert_retriever.encoder.batching import TokenBatch, TokenIds
-from sbert_retriever.encoder.bert import BertBackbone, TensorReader, runs_here
+from sbert_retriever.encoder.bert import TensorReader, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.packing import packed
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
 from sbert_retriever.errors import ModelFormatError
@@ -59,6 +60,7 @@ def load_classifier(
                 f"config.json speaks of {labels}: save the model again"
             )
         return model
+    check_int8(checkpoint, dtype)
     return AutoClassifier(checkpoint, pad_id=pad_id, device=device, dtype=dtype)
 
 
@@ -86,7 +88,7 @@ class BertClassifier:
         dtype: torch.dtype,
     ) -> None:
         self._pad_id, self._device = pad_id, device
-        self._backbone = BertBackbone(config, state, device=device, dtype=dtype)
+        self._backbone = load_bert(config, state, device=device, dtype=dtype)
         read = TensorReader(state, device=device, dtype=torch.float32)
         self._pooler = read.linear("pooler.dense")
         self._classifier = read.linear("classifier")
@@ -100,22 +102,19 @@ class BertClassifier:
         self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
         """Logits (n, labels) float32."""
-        first = self._packed if self._device.type == "cpu" else self._padded
+        # On a CPU texts one by one in the attention cost less than padding them to one length.
+        packs = self._device.type == "cpu" or self._backbone.packs_well
+        first = self._packed if packs else self._padded
         hidden = first(token_ids, type_ids).float()
         return self._classifier(torch.tanh(self._pooler(hidden)))
 
     def _packed(self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None) -> Tensor:
-        lengths = [len(ids) for ids in token_ids]
-        types = None if type_ids is None else _joined(type_ids)
-        return self._backbone.first_tokens(_joined(token_ids), types, lengths)
+        texts = packed(token_ids, type_ids, device=self._device)
+        return self._backbone.packed(texts, first_only=True)
 
     def _padded(self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None) -> Tensor:
         ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
         return self._backbone(ids, mask, types)[:, 0]
-
-
-def _joined(arrays: Sequence[TokenIds]) -> Tensor:
-    return torch.from_numpy(np.concatenate(arrays)).long()
 
 
 def _grid(

@@ -65,7 +65,7 @@ class ColbertEncoder:
         self._checkpoint = checkpoint
         self._settings = settings
         self._device, self._dtype = device, dtype
-        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
+        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,

@@ -124,7 +124,8 @@ class CrossEncoder:
         Args:
             name: A folder, the name of a packaged model, or a hub id, looked for in this order.
             device: "auto", "cpu", "cuda", "cuda:1", "mps".
-            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16".
+            dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16"; "int8" on a
+                CPU is several times faster and a little less exact.
             revision: A branch, tag or commit of the hub.
             cache_dir: The hub's cache.
             token: For private repositories of the hub.
@@ -150,7 +151,7 @@ class CrossEncoder:
             InputError: An argument is out of range, or a model of several labels got no `label`.
         """
         chosen = choose_device(device)
-        floating = choose_dtype(dtype, chosen)
+        floating = choose_dtype(dtype, chosen, int8=True)
         hub = HubOptions(
             revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
         )
@@ -191,7 +192,7 @@ class CrossEncoder:
 
     @property
     def dtype(self) -> str:
-        """The floating type its body computes in: "float32", "bfloat16", "float16"."""
+        """The type its body computes in: "float32", "bfloat16", "float16", "int8"."""
         return str(self._runner.dtype).removeprefix("torch.")
 
     @cached_property

@@ -8,13 +8,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from sbert_retriever.encoder.batching import batch_sizes, token_batches
+from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint
 from sbert_retriever.encoder.classifier import Classifier, load_classifier
+from sbert_retriever.encoder.halving import HalvingRunner
 from sbert_retriever.encoder.labels import Logits, Scoring
 from sbert_retriever.encoder.pairs import Pair, PairTokenizer, PairTokens, pair_template
 from sbert_retriever.encoder.process import settle
+from sbert_retriever.encoder.results import Results
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.errors import InputError, ModelError
 
@@ -55,7 +58,8 @@ class PairRunner:
         self._checkpoint = checkpoint
         self._scoring = scoring
         self._query_prompt = query_prompt
-        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device)
+        most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
+        self._in_halves = HalvingRunner(device, most)
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
@@ -125,20 +129,25 @@ class PairRunner:
     ) -> Logits:
         """Logits (len(rows), labels) of some rows of token ids."""
         model = self._loaded()
-        logits = np.empty((len(rows), len(self._scoring.labels)), dtype=np.float32)
+        results = Results((len(rows), len(self._scoring.labels)), self.device)
         batches = token_batches(
             [tokens.ids[row] for row in rows],
-            max_tokens=self._batch_tokens,
+            max_tokens=self._in_halves.batch_tokens,
             full_tokens=self._full_tokens,
         )
+
+        def run(batch: TokenBatch) -> Tensor:
+            types = None
+            if tokens.type_ids is not None:
+                types = [tokens.type_ids[rows[i]] for i in batch.rows]
+            return model(batch.token_ids, types)
+
         with torch.inference_mode():
             for batch in batches:
-                types = None
-                if tokens.type_ids is not None:
-                    types = [tokens.type_ids[rows[i]] for i in batch.rows]
-                logits[list(batch.rows)] = model(batch.token_ids, types).cpu().numpy()
-                advance(len(batch.rows))
-        return logits
+                for part, logits in self._in_halves(batch, run):
+                    results.add(part.rows, logits)
+                    advance(len(part.rows))
+        return results.matrix()
 
     def warm_up(self) -> None:
         """Read the weights now."""

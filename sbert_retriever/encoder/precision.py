@@ -59,17 +59,36 @@ def _check_cuda(number: int) -> None:
         )
 
 
-def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """The floating type of that name; "auto" is bfloat16 where it pays, else float32.
+def choose_dtype(dtype: str, device: torch.device, *, int8: bool = False) -> torch.dtype:
+    """The type of that name; "auto" is bfloat16 where it pays, else float32.
+
+    Args:
+        dtype: "auto", "float32", "bfloat16", "float16"; "int8" for int8 products.
+        device: Where the model runs.
+        int8: Whether this kind of model can take int8 products.
 
     Raises:
-        InputError: The name is none of auto, float32, bfloat16, float16.
+        InputError: The name is none of these, or the model or the device takes no int8.
     """
+    if dtype == "int8":
+        return _int8(device, known=int8)
     if dtype == "auto":
         return torch.bfloat16 if bfloat16_pays(device) else torch.float32
     if dtype not in DTYPES:
-        raise InputError(f"dtype={dtype!r}, expected auto, {', '.join(DTYPES)}")
+        more = ", int8" if int8 else ""
+        raise InputError(f"dtype={dtype!r}, expected auto, {', '.join(DTYPES)}{more}")
     return DTYPES[dtype]
+
+
+def _int8(device: torch.device, *, known: bool) -> torch.dtype:
+    if not known:
+        raise InputError(
+            "dtype='int8' is for bi-encoders and cross-encoders, and this model is of another "
+            f"kind: expected auto, {', '.join(DTYPES)}"
+        )
+    if device.type != "cpu":
+        raise InputError(f"dtype='int8' runs on the CPU, not on {device.type}: use dtype='auto'")
+    return torch.int8
 
 
 def bfloat16_pays(device: torch.device) -> bool:
@@ -85,7 +104,7 @@ def bfloat16_pays(device: torch.device) -> bool:
 @lru_cache(maxsize=1)
 def cpu_features() -> frozenset[str]:
     """Which of "amx_bf16", "avx512_bf16" and "amd" the CPU says of itself."""
-    flags = _proc_flags()
+    flags = cpu_flags()
     found = {name for name in ("amx_bf16", "avx512_bf16") if _has(name, flags)}
     return frozenset(found | (flags & {"amd"}))
 
@@ -96,7 +115,8 @@ def _has(feature: str, flags: frozenset[str]) -> bool:
     return feature in flags if check is None else bool(check())
 
 
-def _proc_flags() -> frozenset[str]:
+@lru_cache(maxsize=1)
+def cpu_flags() -> frozenset[str]:
     """The first processor's flags, and "amd" where that made it; empty where /proc is not."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")

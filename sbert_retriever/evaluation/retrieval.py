@@ -181,23 +181,22 @@ def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
         right: float32 (m, dim).
         kind: "cosine", "dot", "neg_l2" or "neg_l1".
     """
+    if kind == "neg_l1":
+        return np.stack([-np.abs(right - vector).sum(axis=1) for vector in left])
     if kind == "cosine":
-        return _unit(left) @ _unit(right).T
-    if kind == "dot":
-        return left @ right.T
-    if kind == "neg_l2":
-        squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
-        distances = np.sqrt(np.maximum(squares - 2 * (left @ right.T), 0))
-        negated: Vectors = -distances.astype(np.float32, copy=False)
-        return negated
-    rows = [-np.abs(right - vector).sum(axis=1, dtype=np.float32) for vector in left]
-    return np.stack(rows)
+        left, right = _unit(left), _unit(right)
+    products: Vectors = left @ right.T
+    if kind != "neg_l2":
+        return products
+    squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
+    distances = np.sqrt(np.maximum(squares - 2 * products, 0))
+    negated: Vectors = -distances.astype(np.float32)
+    return negated
 
 
 def _unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.where(lengths > 0, lengths, 1)
-    return unit.astype(np.float32, copy=False)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _best(scores: npt.NDArray[np.float32], depth: int) -> npt.NDArray[np.int64]:

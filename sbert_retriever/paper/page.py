@@ -14,6 +14,9 @@ _INTRODUCTION = (
     "EMNLP-IJCNLP 2019, measured again on the data and the encoders at hand. This page is written "
     "by `sbert-retriever paper`; nothing in it is written by hand."
 )
+_TINY = (
+    "**A few examples of each: this page shows that the study runs, and its figures mean nothing.**"
+)
 _START = (
     "Nothing here starts from BERT as it was pretrained, which no package carries. The start model "
     "is the encoder of {start}, a cross-encoder of 12 layers and 384 numbers a vector (33 million "
@@ -41,6 +44,7 @@ def page(study: Study, parts: Sequence[Part], cells: Cells) -> str:
     """The page's text."""
     blocks = [
         "# The paper's study, in small",
+        *([_TINY] if study.size.name == "tiny" else []),
         _INTRODUCTION,
         _START.format(start=study.start),
         _amounts(study),

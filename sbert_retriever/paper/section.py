@@ -44,7 +44,8 @@ class Section:
 
     def markdown(self) -> str:
         """Its text, without a heading."""
-        return "\n\n".join([*self.before, *(t.markdown() for t in self.tables), *self.after])
+        parts = [*self.before, *(t.markdown() for t in self.tables), *self.after]
+        return "\n\n".join(part for part in parts if part)
 
 
 def shown(value: float | None) -> str:

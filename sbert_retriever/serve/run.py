@@ -20,6 +20,7 @@ from sbert_retriever.serve.settings import ServeSettings
 
 # The engine and the models hold Python's lock in turns; a shorter one lets answers out sooner.
 _SWITCH_S = 0.001
+_BACKLOG = 2048
 
 
 def serve(
@@ -90,6 +91,7 @@ def _listener(settings: ServeSettings) -> Iterator[socket.socket]:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.host, settings.port))
+            listener.listen(_BACKLOG)
         except OSError as error:
             raise InputError(
                 f"{settings.host}:{settings.port} cannot be listened at ({error.strerror}): give "

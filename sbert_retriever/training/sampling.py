@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Sampler
 
+from sbert_retriever.errors import InputError
 from sbert_retriever.training.readers.examples import Example
 from sbert_retriever.training.views import Examples
 
@@ -87,7 +89,8 @@ class Batches(Sampler[list[int]]):
         size = self.batch_size
         if not self._distinct:
             return [order[start : start + size].tolist() for start in range(0, len(order), size)]
-        return distinct_batches([e.texts for e in self.examples.all], order.tolist(), size)
+        found = distinct_batches([e.texts for e in self.examples.all], order.tolist(), size)
+        return _whole(found, size) if _processes() > 1 else found
 
 
 def distinct_batches(
@@ -131,6 +134,26 @@ def _next_batch(
             if len(batch) == size:
                 return batch, [*passed, *(source if source is not ahead else ())]
     return batch, passed
+
+
+def _processes() -> int:
+    """How many processes `torchrun` has started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _whole(batches: list[list[int]], size: int) -> list[list[int]]:
+    """Those that are full: accelerate deals no others out to several processes.
+
+    Raises:
+        InputError: There is none.
+    """
+    whole = [batch for batch in batches if len(batch) == size]
+    if not whole:
+        raise InputError(
+            f"no {size} examples without a text in common: several devices need batches that are "
+            "full, so lower batch_size"
+        )
+    return whole
 
 
 def _length(example: Example) -> int:

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from sbert_retriever.encoder.checkpoint import Checkpoint, DenseSpec
 from sbert_retriever.encoder.head import Dense
+from sbert_retriever.encoder.pretrained import without_progress_bars
 from sbert_retriever.training.models import Model, PairModel, TextModel, TwoTowers
 
 _TOKENIZER_FILES = (
@@ -57,7 +58,8 @@ def save_model(model: Model, folder: Path) -> None:
 
 
 def _save_pair_model(model: PairModel, folder: Path) -> None:
-    model.transformer.save_pretrained(folder)
+    with without_progress_bars():
+        model.transformer.save_pretrained(folder)
     _copy_tokenizer(model.checkpoint, folder)
     _set_length(folder, model.checkpoint.max_length)
     if model.checkpoint.prompts:
@@ -100,7 +102,8 @@ def _write_parts(model: TextModel, folder: Path, *, prefix: str) -> Iterator[tup
 
 
 def _write_transformer(model: TextModel, folder: Path) -> None:
-    model.transformer.save_pretrained(folder)
+    with without_progress_bars():
+        model.transformer.save_pretrained(folder)
     _copy_tokenizer(model.checkpoint, folder)
     sizes = {
         "max_seq_length": model.checkpoint.max_length,

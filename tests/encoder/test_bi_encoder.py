@@ -341,7 +341,7 @@ def test_progress_goes_to_stderr(tiny, capsys):
         ({"truncate_dim": 33}, "truncate_dim=33"),
         ({"truncate_dim": 0}, "truncate_dim=0"),
         ({"pooling": "median"}, "median"),
-        ({"dtype": "int8"}, "dtype='int8'"),
+        ({"dtype": "int4"}, "dtype='int4'"),
         ({"device": "tpu"}, "device='tpu'"),
         ({"on_truncate": "maybe"}, "on_truncate"),
         ({"batch_tokens": 0}, "batch_tokens=0"),

@@ -26,7 +26,7 @@ class Gated:
     def __call__(self, items: list[int]) -> list[int]:
         self.batches.append(items)
         self.started.set()
-        assert self.open.wait(20)
+        assert self.open.wait(60)
         if -1 in items:
             raise ValueError("minus one")
         return [2 * item for item in items]
@@ -34,7 +34,7 @@ class Gated:
 
 def queued(batcher: MicroBatcher, count: int) -> None:
     """Wait until so many calls have no answer yet."""
-    for _ in range(20_000):
+    for _ in range(60_000):
         if batcher.waiting >= count:
             return
         threading.Event().wait(0.001)
@@ -54,12 +54,12 @@ def test_who_comes_while_a_batch_runs_shares_the_next() -> None:
     batcher = MicroBatcher(gated)
     with ThreadPoolExecutor(9) as pool:
         first = pool.submit(batcher.run, [0])
-        assert gated.started.wait(20)
+        assert gated.started.wait(60)
         others = [pool.submit(batcher.run, [n, 10 * n]) for n in range(1, 9)]
         queued(batcher, 9)
         gated.open.set()
-        assert first.result(20) == [0]
-        assert [other.result(20) for other in others] == [[2 * n, 20 * n] for n in range(1, 9)]
+        assert first.result(60) == [0]
+        assert [other.result(60) for other in others] == [[2 * n, 20 * n] for n in range(1, 9)]
     assert [len(batch) for batch in gated.batches] == [1, 16]
     assert batcher.waiting == 0
 
@@ -69,15 +69,15 @@ def test_an_error_reaches_only_whoever_caused_it() -> None:
     batcher = MicroBatcher(gated)
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(batcher.run, [0])
-        assert gated.started.wait(20)
+        assert gated.started.wait(60)
         bad = pool.submit(batcher.run, [5, -1])
         queued(batcher, 2)
         good = pool.submit(batcher.run, [6])
         queued(batcher, 3)
         gated.open.set()
-        assert (first.result(20), good.result(20)) == ([0], [12])
+        assert (first.result(60), good.result(60)) == ([0], [12])
         with pytest.raises(ValueError, match="minus one"):
-            bad.result(20)
+            bad.result(60)
     assert batcher.run([1]) == [2]
 
 
@@ -87,12 +87,12 @@ def test_a_large_call_lets_small_ones_through() -> None:
     batcher = MicroBatcher(gated, most=10)
     with ThreadPoolExecutor(2) as pool:
         large = pool.submit(batcher.run, range(1000))
-        assert gated.started.wait(20)
+        assert gated.started.wait(60)
         small = pool.submit(batcher.run, [7])
         queued(batcher, 2)
         gated.open.set()
-        assert small.result(20) == [14]
-        assert large.result(20) == [2 * n for n in range(1000)]
+        assert small.result(60) == [14]
+        assert large.result(60) == [2 * n for n in range(1000)]
     place = next(n for n, batch in enumerate(gated.batches) if 7 in batch and n > 0)
     assert place == 1
     assert all(len(batch) <= 10 for batch in gated.batches)
@@ -124,20 +124,20 @@ def test_one_that_is_stopped_from_outside_leaves_the_others_their_turn() -> None
         calls.append(items)
         if len(calls) == 1:
             started.set()
-            assert go.wait(20)
+            assert go.wait(60)
             raise KeyboardInterrupt
         return items
 
     batcher = MicroBatcher(interrupted)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(batcher.run, [1])
-        assert started.wait(20)
+        assert started.wait(60)
         second = pool.submit(batcher.run, [2])
         queued(batcher, 2)
         go.set()
-        assert second.result(20) == [2]
+        assert second.result(60) == [2]
         with pytest.raises(KeyboardInterrupt):
-            first.result(20)
+            first.result(60)
     assert batcher.waiting == 0
 
 

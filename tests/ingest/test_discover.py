@@ -38,6 +38,12 @@ def test_a_folder_is_walked_in_order_without_hidden_and_unknown_files(tree):
     assert skipped == [("g.png", "suffix"), ("h", "suffix")]
 
 
+def test_which_files_are_wanted_may_be_said(tree):
+    assert found([tree], tree, suffixes={".png"}) == ["g.png"]
+    with pytest.raises(InputError, match=r"a\.txt: the suffixes read are \.png"):
+        found([tree / "a.txt"], tree, suffixes={".png"})
+
+
 def test_hidden_files_are_read_when_named_themselves(tree):
     assert found([tree / ".f.md"], tree) == [".f.md"]
     assert found([tree / "sub/.hidden"], tree) == ["sub/.hidden/e.md"]

@@ -33,6 +33,15 @@ def test_a_line_is_a_passage(tmp_path):
     ]
 
 
+def test_the_source_may_be_said(tmp_path):
+    """A file that is read on another machine, or from another folder, is the same source."""
+    path = jsonl(tmp_path, {"text": "Cats purr."}, "no JSON")
+    failures = []
+    passages = list(read_records(path, source="docs/a.jsonl", on_failure=failures.append))
+    assert passages == [Passage("docs/a.jsonl#1", "Cats purr.", {}, "docs/a.jsonl")]
+    assert [failure.id for failure in failures] == ["docs/a.jsonl#2"]
+
+
 def test_fields_are_named_by_the_caller(tmp_path):
     path = jsonl(
         tmp_path,

@@ -117,7 +117,9 @@ def signature(function) -> str:
 CALLS = {
     BiEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, query_prompt=None, passage_prompt=None, max_length=None, "
-    "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None)",
+    "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None, "
+    "cpu_fallback=False)",
+    BiEncoder.encode_to_file: "(texts, path, *, role='passage', show_progress=False)",
     BiEncoder.warm_up: "()",
     BiEncoder.encode_queries: "(texts, *, show_progress=False, on_truncate=None)",
     BiEncoder.encode_passages: "(texts, *, show_progress=False, on_truncate=None)",

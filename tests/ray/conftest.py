@@ -44,6 +44,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bert(tmp_path_factory.mktemp("models") / "tiny")
 
 
+_DONE = {"operation_id": 1, "status": "completed"}
+
+
 class HoldingServer(ThreadingHTTPServer):
     """Answers as a Qdrant server would to what `index` asks, and keeps the points it is given.
 
@@ -82,7 +85,8 @@ class HoldingServer(ThreadingHTTPServer):
             ("GET", "exists"): {"exists": name in self.collections},
             ("GET", ""): self.info(name),
             ("POST", "points/count"): {"count": len(held)},
-            ("PUT", "points"): {"operation_id": 1, "status": "completed"},
+            ("PUT", "points"): _DONE,
+            ("PUT", "index"): _DONE,
         }
         return answers.get((method, what), True)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import ir_measures
@@ -30,14 +33,15 @@ encode_to_parquet(sys.argv[1], sys.argv[2], model="all-MiniLM-L6-v2", id_field="
 
 
 def parents() -> dict[int, int]:
-    """The parent of every process."""
+    """The parent of every process that lives."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:  # it ended meanwhile
             continue
-        found[int(stat.parent.name)] = int(fields[1])
+        if fields[0] != "Z":
+            found[int(stat.parent.name)] = int(fields[1])
     return found
 
 
@@ -82,7 +86,8 @@ def encode_until_killed(source: Path, out: Path, shards: int) -> None:
     command = [sys.executable, "-c", DRIVER, str(source), str(out), str(ROWS)]
     driver = subprocess.Popen(command, start_new_session=True)
     try:
-        wait_for(lambda: len(written(out)) >= shards, 300)
+        wait_for(lambda: len(written(out)) >= shards or driver.poll() is not None, 300)
+        assert driver.poll() is None, "it ended before it could be killed"
         started = below(driver.pid)
     finally:
         driver.kill()
@@ -91,15 +96,25 @@ def encode_until_killed(source: Path, out: Path, shards: int) -> None:
     wait_for(lambda: not set(started) & parents().keys(), 60)
 
 
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Both packages for every process, and a folder for Ray's logs that goes away."""
+    root = Path(__file__).parents[2]
+    paths = [str(root), str(root / "integrations"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    folder = tempfile.mkdtemp(prefix="r")
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    yield
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.mark.full
 @pytest.mark.data
+@pytest.mark.usefixtures("environment")
 def test_scifact_with_kills_is_what_one_process_gives(
-    data_dir: Path, minilm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data_dir: Path, minilm, tmp_path: Path
 ) -> None:
     """What is written before the kills is kept, nothing is lost, nothing is there twice."""
-    integrations = str(Path(__file__).parents[2] / "integrations")
-    paths = [integrations, str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     passages = dict(corpus(data_dir))
     source, out = tmp_path / "scifact.jsonl", tmp_path / "out"
     lines = [json.dumps({"id": i, "text": text}) for i, text in passages.items()]

@@ -19,8 +19,8 @@ from sbert_retriever.testing import HashEncoder, tiny_bert
 
 pytestmark = [
     pytest.mark.usefixtures("two_cores"),
-    # Of a setting of Ray's own, when a dataset is made.
-    pytest.mark.filterwarnings("ignore:`use_push_based_shuffle` is deprecated:DeprecationWarning"),
+    # Of defaults of Ray's own, when the first dataset is made.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data.context"),
 ]
 
 TWO = Workers(count=2, cpus=1)
@@ -168,7 +168,7 @@ def test_rows_of_a_dataset_are_passages(tmp_path: Path) -> None:
 
 
 def test_a_server_gets_what_one_process_would_send(files: Path, server, serving) -> None:
-    """Ids, payloads and contract are those of `Retriever.index`; a second run writes nothing."""
+    """Ids, payloads and contract are those of `Retriever.index`."""
     model = HashEncoder(dim=16)
     alone = serving(type(server)())
     passages = [
@@ -188,10 +188,18 @@ def test_a_server_gets_what_one_process_would_send(files: Path, server, serving)
         assert values["payload"] == wanted[point]["payload"]
         vectors = values["vector"]["dense"], wanted[point]["vector"]["dense"]
         assert np.allclose(*vectors, atol=1e-5)
-    count = len(server.written)
-    again = index(sources, server.url, model=model, workers=TWO)
-    assert (again.added, again.unchanged, again.encoded) == (0, 49, 0)
-    assert len(server.written) == count
+
+
+@pytest.mark.full
+def test_a_server_is_sent_only_what_changed(files: Path, tiny: Path, server) -> None:
+    """With the model that the collection remembers, too."""
+    file, settings = files / "b.csv", {"workers": TWO, "device": "cpu", "dtype": "float32"}
+    assert index(file, server.url, model=tiny, **settings).added == 10
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write("\n10,a dog")
+    again = index(file, server.url, **settings)
+    assert (again.added, again.unchanged, again.encoded) == (1, 10, 1)
+    assert len(server.written) == 11
 
 
 @pytest.mark.full

@@ -148,7 +148,7 @@ def test_passages_come_back_whole_and_by_uri(tmp_path: Path) -> None:
     assert np.allclose(vectors["a"], encoder.encode_passages([PASSAGES[0].text])[0], atol=1e-6)
 
 
-def test_a_damaged_shard_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
+def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     write(PASSAGES, tmp_path / "out")
     write([Passage("c", "more")], tmp_path / "out", run=2)
     first, second = sorted((tmp_path / "out").glob("*.parquet"))

@@ -98,6 +98,7 @@ class Served:
     lines: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     key: str = KEY
+    reader: threading.Thread | None = None
 
     def client(self, **settings: Any) -> httpx.Client:
         headers = {**self.headers, **settings.pop("headers", {})}
@@ -124,7 +125,10 @@ class Served:
     def stop(self, how: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(how)
-        return self.process.wait(PATIENCE_S)
+        code = self.process.wait(PATIENCE_S)
+        if self.reader is not None:
+            self.reader.join(PATIENCE_S)
+        return code
 
 
 Serve = Callable[..., Served]
@@ -150,13 +154,15 @@ def start(location: Path, *options: str, environment: dict[str, str] | None = No
 
     def read() -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            served.lines.append(line.rstrip("\n"))
-            if "serving at " in line:
-                said.put(line.split("serving at ")[1].strip())
+        with process.stderr as lines:
+            for line in lines:
+                served.lines.append(line.rstrip("\n"))
+                if "serving at " in line:
+                    said.put(line.split("serving at ")[1].strip())
         said.put("")
 
-    threading.Thread(target=read, daemon=True).start()
+    served.reader = threading.Thread(target=read, daemon=True)
+    served.reader.start()
     served.address = said.get(timeout=PATIENCE_S)
     assert served.address, "\n".join(served.lines)
     return served

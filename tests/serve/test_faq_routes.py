@@ -82,6 +82,7 @@ def test_an_entry_that_is_none_is_refused(served, changes) -> None:
     assert served.ask("GET", "/faq/entries/wrong").status_code == 404
 
 
+@pytest.mark.full
 def test_what_was_acknowledged_survives_kill_9(serve, location: Path) -> None:
     """Writers are cut off by kill -9, twice: each entry that was answered with 201 is there."""
     acknowledged: list[str] = []

@@ -16,10 +16,10 @@ def test_it_stops_after_answering_who_is_waiting(serve, location: Path) -> None:
     """SIGTERM while requests are under way: each is answered, and the exit is clean."""
     running = serve(location)
     running.await_ready()
-    body = {"input": ["a text of some words to encode"] * 200}
+    body = {"input": ["a text of some words to encode"] * 1000}
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(running.post, "/v1/embeddings", body) for _ in range(4)]
-        while _under_way(running) < 3:
+        while _under_way(running) < 4:
             threading.Event().wait(0.002)
         running.process.send_signal(signal.SIGTERM)
         answers = [each.result(60) for each in asked]
@@ -34,6 +34,7 @@ def _under_way(running) -> int:
     return int(line.split()[1])
 
 
+@pytest.mark.full
 def test_a_full_line_is_said_honestly(serve, location: Path) -> None:
     """One thread, one place to wait: the others get 429 with a time to come back at."""
     running = serve(location, "--threads", "1", "--queue", "1")
@@ -50,6 +51,7 @@ def test_a_full_line_is_said_honestly(serve, location: Path) -> None:
     assert running.post("/v1/embeddings", {"input": "again"}).status_code == 200
 
 
+@pytest.mark.full
 def test_what_takes_too_long_is_answered_in_time(serve, location: Path) -> None:
     running = serve(location, "--timeout-s", "0.05")
     body = {"input": ["a text of some words to encode"] * 500}
@@ -74,6 +76,7 @@ def test_it_says_what_is_wrong_before_it_serves(
         assert words in said[-1]
 
 
+@pytest.mark.full
 def test_a_collection_without_an_faq_is_served(serve, location: Path) -> None:
     running = serve(location, "--faq", "none")
     assert running.post("/search", {"query": "lists"}).status_code == 200
@@ -82,6 +85,7 @@ def test_a_collection_without_an_faq_is_served(serve, location: Path) -> None:
     assert running.ask("GET", "/page/facts").json()["faq_entries"] is None
 
 
+@pytest.mark.full
 def test_an_faq_without_a_collection_is_served(serve, location: Path) -> None:
     running = serve(location, "--collection", "none")
     found = running.post("/faq/ask", {"question": "When are you open?"}).json()

@@ -37,7 +37,8 @@ def test_options_are_those_of_the_library(served, retriever: Retriever) -> None:
     answer = served.post("/search", {"query": QUERY, "k": 3, **options})
     expected = retriever.search(QUERY, 3, **options)
     assert [hit["id"] for hit in answer.json()["hits"]] == [hit.id for hit in expected]
-    grouped = served.post("/search", {"query": QUERY, "k": 2, "group_by": "lang"}).json()["hits"]
+    some = {"group_by": "lang", "filter": {"lang": {"exists": True}}}
+    grouped = served.post("/search", {"query": QUERY, "k": 2, **some}).json()["hits"]
     assert {hit["metadata"]["lang"] for hit in grouped} == {"en", "ar"}
 
 

@@ -53,15 +53,11 @@ async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEnco
         refused = await client.call_tool("search", wrong)
         assert refused.is_error
         assert "near" in refused.content[0].text
+        for k in (0, 51, "many"):
+            assert (await client.call_tool("search", {"query": "a", "k": k})).is_error
 
 
+@pytest.mark.full
 async def test_only_what_is_there_is_offered(location: Path) -> None:
     async with Client(stdio_client(parameters(location, "--faq", "none"))) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["search"]
-
-
-@pytest.mark.parametrize("k", [0, 51, "many"])
-async def test_arguments_are_checked(location: Path, k) -> None:
-    async with Client(stdio_client(parameters(location))) as client:
-        result = await client.call_tool("search", {"query": "a", "k": k})
-        assert result.is_error

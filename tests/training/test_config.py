@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +91,18 @@ def test_a_file_is_named_in_its_errors(write) -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_the_example_configurations_are_right(path: Path) -> None:
     assert read_config(path).steps
+
+
+def test_every_public_name_is_there_and_the_room_is_light_to_enter() -> None:
+    from sbert_retriever import training
+
+    assert all(getattr(training, name) is not None for name in training.__all__)
+    code = "import sys, sbert_retriever.training; print('torch' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parents[1])},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert found.stdout.strip() == "False"

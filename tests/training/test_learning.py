@@ -66,7 +66,10 @@ def test_chunks_are_computed_again_under_the_same_dropout(rows, tiny: str) -> No
     assert above - below == pytest.approx(expected, rel=1e-2)
 
 
-@pytest.mark.parametrize("name", ["ms-marco-MiniLM-L12-v2", "bge-small-en-v1.5"])
+@pytest.mark.parametrize(
+    "name",
+    ["ms-marco-MiniLM-L12-v2", pytest.param("bge-small-en-v1.5", marks=pytest.mark.full)],
+)
 def test_a_packaged_export_is_a_start(name: str) -> None:
     """Every weight of the export's BERT is taken, its classifier where the labels are as many."""
     packaged = find_packaged(name)

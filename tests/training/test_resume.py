@@ -28,7 +28,7 @@ def config(rows, tiny: str, folder: Path, *, updates: int) -> Path:
     text = f"""
 model = {json.dumps(tiny)}
 device = "cpu"
-save_every = 20
+save_every = 10
 log_every = 5
 dropout = 0.1
 
@@ -58,7 +58,7 @@ def curve(folder: Path) -> list[tuple[str, int, float]]:
 
 
 def test_a_run_killed_in_the_middle_goes_on(rows, tiny: str, tmp_path: Path) -> None:
-    path = config(rows, tiny, tmp_path, updates=400)
+    path = config(rows, tiny, tmp_path, updates=200)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "sbert_retriever", "train", str(path), "--output"]
@@ -72,7 +72,7 @@ def test_a_run_killed_in_the_middle_goes_on(rows, tiny: str, tmp_path: Path) -> 
     assert not (killed / "modules.json").exists()
     resumed = Trainer(path, killed).train(resume=True)
     Trainer(path, whole).train()
-    assert [step.updates for step in resumed.steps] == [400, 10]
+    assert [step.updates for step in resumed.steps] == [200, 10]
     joined, one = curve(killed), curve(whole)
     assert [entry[:2] for entry in joined] == [entry[:2] for entry in one]
     assert [e[2] for e in joined] == pytest.approx([e[2] for e in one], abs=1e-4)
@@ -114,3 +114,28 @@ def test_a_folder_that_is_taken(rows, tiny: str, tmp_path: Path) -> None:
     (other / "thesis.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="is not empty"):
         Trainer(config_from(given), other).train()
+
+
+@pytest.mark.full
+def test_two_processes_share_the_batches(rows, tiny: str, tmp_path: Path) -> None:
+    """Torchrun over two processes on the CPU: half as many updates an epoch, one model."""
+    data = "".join(json.dumps(row) + "\n" for row in rows("pairs"))
+    (tmp_path / "pairs.jsonl").write_text(data, encoding="utf-8")
+    step = 'objective = "in-batch"\nbatch_size = 4\n'
+    files = '[[steps.data]]\nkind = "pairs"\nfiles = ["pairs.jsonl"]\n'
+    whole = f'model = {json.dumps(tiny)}\ndevice = "cpu"\n[[steps]]\n{step}{files}'
+    (tmp_path / "config.toml").write_text(whole, encoding="utf-8")
+    code = "from sbert_retriever import Trainer\nTrainer('config.toml', 'out').train()\n"
+    (tmp_path / "run.py").write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "run.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out/checkpoints/1-train/done.json").read_text("utf-8"))
+    assert report["updates"] == 3
+    assert BiEncoder.load(tmp_path / "out", device="cpu").dim == 32

@@ -47,7 +47,7 @@ CROSS_ENCODERS: dict[str, tuple[Any, str, dict[str, Any]]] = {
 def train(rows, tmp_path: Path, tiny: str, pair_teacher: str):
     """Train for 20 updates."""
 
-    def train(objective: Any, kind: str, step: dict[str, Any], **whole: Any) -> Path:
+    def train(objective: Any, data: str, step: dict[str, Any], **whole: Any) -> Path:
         teachers = {"TINY": tiny, "PAIR": pair_teacher}
         settings = {k: teachers.get(v, v) if k == "teacher" else v for k, v in step.items()}
         given = {
@@ -57,7 +57,7 @@ def train(rows, tmp_path: Path, tiny: str, pair_teacher: str):
             "steps": [
                 {
                     "objective": objective,
-                    "data": [{"kind": kind, "rows": rows(kind)}],
+                    "data": [{"kind": data, "rows": rows(data)}],
                     "epochs": 10,
                     "max_updates": 20,
                     "batch_size": 8,
@@ -81,7 +81,14 @@ def searched(model: Any) -> None:
         assert retriever.search(TEXTS[1], k=1)[0].passage.text
 
 
-@pytest.mark.parametrize("name", BI_ENCODERS)
+# Variants of others, which make test-full tries.
+RARE = {"triplet-ranking", "batch-hard", "in-batch-ranking", "distil-teacher"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.full] if n in RARE else []) for n in BI_ENCODERS],
+)
 def test_a_bi_encoder_is_trained_and_loads_alike_here_and_there(train, tiny, name: str) -> None:
     objective, kind, step = BI_ENCODERS[name]
     out = train(objective, kind, step)

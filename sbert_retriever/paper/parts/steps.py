@@ -7,7 +7,7 @@ from sbert_retriever.paper.parts.frozen import frozen_cell
 from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import STSB
 from sbert_retriever.paper.section import Section, Table, mean_of, ordering, pick, shown, spread
-from sbert_retriever.paper.study import FROZEN, Study
+from sbert_retriever.paper.study import FROZEN, Study, measure
 from sbert_retriever.paper.trainings import bi_encoder_cell, cross_encoder_cell
 
 _STEPS = {"nli": ["nli"], "sts": ["sts"], "nli, then sts": ["nli", "sts"]}
@@ -24,10 +24,20 @@ def _random_cell(study: Study, seed: int) -> Cell:
     return bi_encoder_cell(study, ["nli", "sts"], weights="random", seed=seed)
 
 
+def _cross_encoder_cell(study: Study) -> Cell:
+    """The start model as it is: a cross-encoder."""
+    return Cell(
+        name="sts/cross-encoder",
+        settings={"start": study.start, "sts_pairs": study.size.sts_pairs},
+        make=lambda: {"figures": {"stsb": measure(study.cross_encoder(), "stsb", study)}},
+    )
+
+
 def cells(study: Study) -> list[Cell]:
     """Both kinds by one step and by two, and the same training from random weights."""
     return [
         *(frozen_cell(study, row, "sts") for row in _BEFORE),
+        _cross_encoder_cell(study),
         *(_cell(study, kind, steps, seed) for kind, steps in STSB for seed in study.size.seeds),
         _random_cell(study, study.size.seeds[0]),
     ]
@@ -51,6 +61,8 @@ def section(study: Study, known: Known) -> Section:
         ]
         for row in _BEFORE
     ]
+    untouched = _figure(known, _cross_encoder_cell(study))
+    rows.append(["not trained: the start model as a cross-encoder", shown(untouched), ""])
     means, paper = {}, {}
     for (kind, steps), (name, figure) in STSB.items():
         found = [_figure(known, _cell(study, kind, steps, seed)) for seed in study.size.seeds]

@@ -11,7 +11,7 @@ const EXAMPLES = [
 ];
 const POOLINGS = [["mean", "Mean"], ["max", "Max"], ["cls", "CLS"]];
 const UNITS = [[1, "s"], [60, "min"], [3600, "hours"], [86400, "days"], [31557600, "years"]];
-const TICKS = [[0.001, "1 ms"], [1, "1 s"], [60, "1 min"], [3600, "1 h"], [86400, "1 day"], [31557600, "1 year"], [3155760000, "100 years"]];
+const TICKS = [[0.001, "1 ms"], [1, "1 s"], [60, "1 min"], [3600, "1 h"], [86400, "1 day"], [31557600, "1 year"], [315576000000, "10,000 years"]];
 const LONGEST_S = 31557600 * 20000;
 
 let report = null;

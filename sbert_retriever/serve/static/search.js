@@ -81,7 +81,9 @@ function show(answer, limit) {
   showStages(answer.timings_ms, limit);
   showDepth(answer);
   const scales = scalesOf(answer.hits);
+  const place = cards().indexOf(document.activeElement.closest(".hit"));
   byId("hits").replaceChildren(...answer.hits.map((hit) => element("li", {}, card(hit, scales))));
+  if (place >= 0) (cards()[place] ?? byId("query")).focus();
   byId("search-status").textContent = answer.hits.length
     ? `${answer.hits.length} results in ${milliseconds(answer.timings_ms.total)}`
     : "Nothing found";
@@ -89,7 +91,7 @@ function show(answer, limit) {
 
 function showStages(timings, limit) {
   const full = Math.max(timings.total, limit ?? 0, 1);
-  const parts = STAGES.filter((stage) => (timings[stage] ?? 0) >= 0.05);
+  const parts = STAGES.filter((stage) => (timings[stage] ?? 0) >= 0.5);
   byId("stages").replaceChildren(
     ...parts.map((stage) => {
       const part = element("span", { class: stage });
@@ -178,12 +180,13 @@ function tags(hit) {
   return element("div", { class: "tags" }, ...shown);
 }
 
+const cards = () => [...byId("hits").querySelectorAll(".hit")];
+
 /** Up and down between results. */
 function walk(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!step) return;
-  const all = [...byId("hits").querySelectorAll(".hit")];
-  const next = all[all.indexOf(document.activeElement.closest(".hit")) + step];
+  const next = cards()[cards().indexOf(document.activeElement.closest(".hit")) + step];
   event.preventDefault();
   (next ?? byId("query")).focus();
 }

@@ -1,0 +1,102 @@
+"""A batch that does not fit into the device's memory is halved, and the work goes on."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from sbert_retriever.encoder.batching import TokenBatch
+from sbert_retriever.errors import FallbackWarning, ModelError
+
+Run = Callable[[TokenBatch], Tensor]
+"""What is made of a batch, one row a text."""
+
+# Beside torch's own error class, what its CPU allocator and cuBLAS say.
+_SAID = (
+    "not enough memory",
+    "can't allocate memory",
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+
+
+class HalvingRunner:
+    """Runs batches; one that finds no memory is run in halves, and later ones are made smaller.
+
+    Many threads may use it.
+
+    Args:
+        device: Where the batches run.
+        batch_tokens: Tokens in a batch at first, padding included.
+    """
+
+    def __init__(self, device: torch.device, batch_tokens: int) -> None:
+        self.batch_tokens = batch_tokens
+        """Tokens in a batch, as far as is known to fit."""
+        self._device = device
+        self._lock = threading.Lock()
+        self._warned = False
+
+    def __call__(
+        self, batch: TokenBatch, run: Run, *, on_cpu: Run | None = None
+    ) -> Iterator[tuple[TokenBatch, Tensor]]:
+        """The batch, or its parts in turn, each with what `run` makes of it.
+
+        Args:
+            batch: Texts.
+            run: Gives one row a text.
+            on_cpu: As `run`, for a text that is too big even alone; None raises there.
+
+        Raises:
+            ModelError: One text alone finds no memory, and nothing runs it on the CPU.
+        """
+        made = self._tried(batch, run)
+        if made is not None:
+            yield batch, made
+        elif len(batch.rows) == 1:
+            yield batch, self._alone(batch, on_cpu)
+        else:
+            for half in batch.halves():
+                yield from self(half, run, on_cpu=on_cpu)
+
+    def _tried(self, batch: TokenBatch, run: Run) -> Tensor | None:
+        """What `run` makes of a batch; None where there was no memory for it."""
+        try:
+            return run(batch)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+        # Past the except block, the failed batch's tensors are let go with their traceback.
+        self._shrink(batch)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    def _shrink(self, batch: TokenBatch) -> None:
+        with self._lock:
+            self.batch_tokens = max(1, min(self.batch_tokens, batch.size // 2))
+            warned, self._warned = self._warned, True
+        if not warned:
+            warnings.warn(
+                f"{self._device} has no memory for a batch of {batch.size} tokens: it goes on in "
+                f"halves; load with batch_tokens={self.batch_tokens} to start there",
+                FallbackWarning,
+                stacklevel=2,
+            )
+
+    def _alone(self, batch: TokenBatch, on_cpu: Run | None) -> Tensor:
+        if on_cpu is None:
+            raise ModelError(
+                f"{self._device} has no memory for one text of {batch.size} tokens: load with a "
+                "smaller max_length, with cpu_fallback=True, or with device='cpu'"
+            )
+        return on_cpu(batch)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error says that a device has no memory left."""
+    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in _SAID)

@@ -1,0 +1,1 @@
+"""Kernels in C++, compiled on the machine that runs them."""

@@ -1,0 +1,106 @@
+"""Compile a kernel once and keep it: a few seconds at the first use, nothing later."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from sbert_retriever.encoder.precision import cpu_flags
+
+SOURCE = Path(__file__).with_name("bert_int8.cpp")
+NEEDED = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma")
+"""What the CPU must have, as Linux names it."""
+
+_FLAGS = (
+    "-O3",
+    "-std=c++17",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+    "-w",  # gcc 12 warns of its own headers
+    "-fno-math-errno",
+    *(f"-m{name.replace('_', '')}" for name in NEEDED),
+)
+_COMPILERS = ("c++", "g++", "clang++")
+_PATIENCE_S = 120
+
+
+class NoKernelError(Exception):
+    """Why there is no kernel here, as the end of a sentence."""
+
+
+@lru_cache(maxsize=1)
+def kernel() -> ctypes.CDLL:
+    """The compiled kernel.
+
+    Raises:
+        NoKernelError: The CPU cannot run it, or it cannot be compiled.
+    """
+    if missing := [name for name in NEEDED if name not in cpu_flags()]:
+        raise NoKernelError(f"this CPU has no {missing[0]}")
+    source = SOURCE.read_bytes()
+    key = hashlib.sha256(source + " ".join(_FLAGS).encode()).hexdigest()[:16]
+    path = _folder() / f"bert_int8-{key}.so"
+    if not path.is_file():
+        _compile(path)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NoKernelError(f"{path} cannot be loaded ({error})") from error
+
+
+def _compile(path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        command = [_compiler(), *_FLAGS, str(SOURCE), "-o", str(made)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoKernelError(f"the C++ compiler did not run ({error})") from error
+        if done.returncode:
+            why = next((line for line in done.stderr.split("\n") if "error" in line), "no reason")
+            raise NoKernelError(f"the C++ compiler refused it ({why})")
+        # Several processes may compile at once: each puts a whole file in place.
+        made.replace(path)
+
+
+def _compiler() -> str:
+    """The C++ compiler: $CXX, else the first of the usual names.
+
+    Raises:
+        NoKernelError: There is none.
+    """
+    wanted = os.environ.get("CXX")
+    names = (wanted,) if wanted else _COMPILERS
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        raise NoKernelError(f"there is no C++ compiler ({', '.join(names)})")
+    return found
+
+
+def _folder() -> Path:
+    """Where compiled kernels are kept, for this user alone.
+
+    Raises:
+        NoKernelError: It cannot be written, or belongs to somebody else.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    folder = Path(home) / "sbert_retriever"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoKernelError(f"{folder} cannot be made ({error.strerror})") from error
+    if not os.access(folder, os.W_OK):
+        raise NoKernelError(f"{folder} cannot be written")
+    owner = folder.stat()
+    if owner.st_uid != os.getuid() or owner.st_mode & 0o022:
+        raise NoKernelError(f"{folder} can be written by others: it must be yours alone")
+    return folder

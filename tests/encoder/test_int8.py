@@ -1,0 +1,229 @@
+"""int8 products: the kernel against torch, torch against float32, and where neither runs."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from sbert_retriever import BiEncoder, CrossEncoder
+from sbert_retriever.encoder import precision
+from sbert_retriever.encoder.bert import BertBackbone, Linear
+from sbert_retriever.encoder.int8 import rounded_linear, rounded_rows
+from sbert_retriever.encoder.int8_bert import NativeBert, _say_slower, int8_backbone
+from sbert_retriever.encoder.native import build
+from sbert_retriever.encoder.native.structs import panels
+from sbert_retriever.encoder.packing import packed
+from sbert_retriever.errors import FallbackWarning, InputError, ModelError
+from sbert_retriever.testing import tiny_bert
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:dtype='int8' runs through torch:sbert_retriever.errors.FallbackWarning"
+)
+
+CPU = torch.device("cpu")
+TEXTS = ["the cat", "", "Hello world, query! " * 2, "zebra", "one two three four. " * 9]
+
+
+def weights_of(folder):
+    encoder = BiEncoder.load(folder, device="cpu", dtype="float32")
+    return encoder._loaded()[0].weights
+
+
+@pytest.fixture
+def native(tiny_folder):
+    """The kernel's model and torch's, of the same rounded weights."""
+    model = int8_backbone(weights_of(tiny_folder))
+    if not isinstance(model, NativeBert):
+        pytest.skip("no kernel on this machine: no AVX512-VNNI, or no C++ compiler")
+    return model, BertBackbone(model.weights)
+
+
+@pytest.fixture
+def no_compiler(tmp_path, monkeypatch):
+    """A machine that has neither a C++ compiler nor a kernel compiled before."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    build.kernel.cache_clear()
+    _say_slower.cache_clear()
+    yield
+    build.kernel.cache_clear()
+
+
+def test_rows_are_rounded_to_the_nearest_of_256_steps():
+    """From -1 to 4 in steps of 5/255: zero falls on a step and comes back exactly."""
+    q, scale, zero = rounded_rows(torch.tensor([[-1.0, 0.0, 4.0], [0.0, 0.0, 0.0]]))
+    assert q.tolist() == [[-128, -77, 127], [-128, -128, -128]]
+    assert scale[0].item() == pytest.approx(5 / 255)
+    assert zero.flatten().tolist() == [-77, -128]
+
+
+def test_an_int8_map_is_close_to_the_float_one():
+    torch.manual_seed(0)
+    linear = Linear(torch.randn(96, 40), torch.randn(40))
+    x = torch.randn(7, 3, 96)
+    found, exact = rounded_linear(linear)(x), linear(x)
+    assert found.shape == (7, 3, 40)
+    assert torch.nn.functional.cosine_similarity(found, exact, dim=2).min() > 0.999
+
+
+def test_whole_numbers_are_multiplied_exactly():
+    """Weights of -127..127 and rows of 0..255 need no rounding, so the product is exact."""
+    torch.manual_seed(0)
+    weight = torch.randint(-126, 127, (8, 5)).float()
+    weight[0] = 127
+    x = torch.randint(0, 255, (4, 8)).float()
+    x[:, 0] = 255
+    found = rounded_linear(Linear(weight, torch.zeros(5)))(x)
+    assert found.numpy() == pytest.approx((x @ weight).numpy(), rel=1e-6)
+
+
+def test_panels_put_four_weights_of_a_column_together():
+    weight = torch.arange(6 * 2, dtype=torch.int8).view(6, 2)
+    found = panels(weight)
+    assert found.shape == (1, 2, 64, 4)
+    assert found[0, 0, 1].tolist() == [1, 3, 5, 7]
+    assert found[0, 1, 0].tolist() == [8, 10, 0, 0]
+    assert found[0, :, 2:].abs().max() == 0
+
+
+@pytest.mark.parametrize("lengths", [(1,), (5, 5), (17, 16, 3, 2, 1), (64, 63, 49, 7), (2,) * 70])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_kernel_equals_torch(native, lengths, threads):
+    """Texts of every length around the blocks of 6 rows and 16 lanes, on one thread and on two."""
+    kernel, reference = native
+    rng = np.random.default_rng(0)
+    texts = packed([rng.integers(5, 240, n, dtype=np.int32) for n in lengths], None, device=CPU)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found, first = kernel.packed(texts), kernel.packed(texts, first_only=True)
+    finally:
+        torch.set_num_threads(before)
+    # A value on the edge between two steps may fall to either side, and moves its row a little.
+    assert torch.nn.functional.cosine_similarity(found, reference.packed(texts)).min() > 0.9995
+    assert first.numpy() == pytest.approx(found[texts.starts[:-1].long()].numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
+@pytest.mark.parametrize("sizes", [(32, 4, 64), (48, 3, 80), (40, 2, 100), (384, 12, 1536)])
+def test_the_kernel_knows_other_shapes(activation, sizes):
+    """Widths that fill no panel, heads that fill no register, and each activation."""
+    from transformers import BertConfig, BertModel
+
+    from sbert_retriever.encoder.bert import read_weights
+
+    width, heads, inner = sizes
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=50, hidden_size=width, num_hidden_layers=2, num_attention_heads=heads,
+        intermediate_size=inner, max_position_embeddings=80, hidden_act=activation,
+        initializer_range=0.3,
+    )  # fmt: skip
+    state = BertModel(config).state_dict()
+    weights = read_weights(config.to_dict(), state, device=CPU, dtype=torch.float32)
+    model = int8_backbone(weights)
+    texts = packed([np.arange(n, dtype=np.int32) % 50 for n in (70, 19, 4)], None, device=CPU)
+    close = torch.nn.functional.cosine_similarity(
+        model.packed(texts), BertBackbone(model.weights).packed(texts)
+    )
+    assert close.min() > 0.995
+    assert close.mean() > 0.9995
+
+
+def test_ids_outside_the_embeddings_are_refused(native):
+    """A tokenizer with more tokens than the model has: an error, never memory of somebody else."""
+    kernel, _ = native
+    for ids, words in (
+        (np.array([1, 99_999]), "token id 99999"),
+        (np.ones(70), "reads 66|reads 64"),
+    ):
+        texts = packed([ids.astype(np.int32)], None, device=CPU)
+        with pytest.raises(ModelError, match=words):
+            kernel.packed(texts)
+
+
+def test_vectors_stay_near_those_of_float32(tiny_folder, tiny):
+    found = BiEncoder.load(tiny_folder, device="cpu", dtype="int8")
+    assert found.dtype == "int8"
+    vectors, exact = (x.encode_passages(TEXTS, on_truncate="ignore") for x in (found, tiny))
+    assert vectors.dtype == np.float32
+    assert (vectors * exact).sum(axis=1).min() > 0.99
+    whole = found.encode_tokens(TEXTS, role="passage")
+    assert [len(x) for x in whole] == [len(x) for x in tiny.encode_tokens(TEXTS, role="passage")]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
+def test_the_batch_never_decides_an_int8_result(tiny_folder, batch_tokens):
+    """Rows are rounded one by one, so neighbours in a batch change nothing at all."""
+    texts = [" ".join(["cat", "one", "zebra"] * (n % 9)) for n in range(60)]
+    alone = BiEncoder.load(tiny_folder, device="cpu", dtype="int8", batch_tokens=512)
+    other = BiEncoder.load(tiny_folder, device="cpu", dtype="int8", batch_tokens=batch_tokens)
+    found, expected = (x.encode_passages(texts, on_truncate="ignore") for x in (other, alone))
+    assert np.abs(found - expected).max() < 1e-5
+
+
+def test_without_a_compiler_it_is_said_once_and_the_vectors_are_the_same(tiny_folder, no_compiler):
+    with pytest.warns(FallbackWarning, match="no C\\+\\+ compiler"):
+        slow = BiEncoder.load(tiny_folder, device="cpu", dtype="int8").encode_passages(TEXTS[:4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = BiEncoder.load(tiny_folder, device="cpu", dtype="int8").encode_passages(TEXTS[:4])
+    assert np.array_equal(slow, again)
+    build.kernel.cache_clear()
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(tmp_path, monkeypatch):
+    """A kernel is code: it is never loaded from where somebody else could have put it."""
+    (tmp_path / "sbert_retriever").mkdir()
+    (tmp_path / "sbert_retriever").chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(build.NoKernelError, match="yours alone"):
+        build._folder()
+
+
+def test_pairs_in_int8(classifier_folder):
+    folder = classifier_folder()
+    pairs = [("the cat", "one two three"), ("zebra", "cat " * 20), ("a", "b")]
+    exact, rough = (
+        CrossEncoder.load(folder, device="cpu", dtype=dtype).score(pairs)
+        for dtype in ("float32", "int8")
+    )
+    assert rough == pytest.approx(exact, abs=0.25)  # random weights magnify
+
+
+def test_int8_is_refused_where_it_does_not_run(tmp_path, tiny_folder):
+    """On a GPU, for another architecture, and for another kind of model."""
+    from transformers import DistilBertConfig, DistilBertModel
+
+    with pytest.raises(InputError, match="runs on the CPU, not on cuda"):
+        precision.choose_dtype("int8", torch.device("cuda"), int8=True)
+    with pytest.raises(InputError, match="of another kind"):
+        precision.choose_dtype("int8", CPU)
+    folder = tiny_bert(tmp_path)
+    config = DistilBertConfig(vocab_size=500, dim=32, n_layers=1, n_heads=4, hidden_dim=64)
+    DistilBertModel(config).save_pretrained(folder)
+    with pytest.raises(InputError, match="is distilbert"):
+        BiEncoder.load(folder, device="cpu", dtype="int8").warm_up()
+
+
+@pytest.mark.data
+def test_int8_keeps_the_known_correlation(stsb):
+    """STSb-en test: 82.03 in float32, and at most 0.15 less."""
+    encoder = BiEncoder.load("all-MiniLM-L6-v2", device="cpu", dtype="int8")
+    texts = list(dict.fromkeys(text for pair in stsb for text in pair[:2]))
+    vectors = dict(zip(texts, encoder.encode_passages(texts), strict=True))
+    cosine = [vectors[left] @ vectors[right] for left, right, _ in stsb]
+    assert 100 * spearmanr(cosine, [pair[2] for pair in stsb]).statistic > 82.03 - 0.15
+
+
+@pytest.mark.data
+def test_the_cross_encoder_keeps_its_order(marco):
+    exact, rough = (
+        CrossEncoder.load("ms-marco-MiniLM-L12-v2", device="cpu", dtype=dtype).score(marco[:40])
+        for dtype in ("float32", "int8")
+    )
+    assert spearmanr(exact, rough).statistic > 0.99
