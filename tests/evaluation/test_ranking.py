@@ -82,8 +82,9 @@ def test_parity_with_ir_measures():
         "precision@5": ir_measures.P @ 5,
     }
     ours = evaluate(run, qrels, measures=list(pairs))
-    theirs = ir_measures.calc_aggregate(list(pairs.values()), qrels, run)
     for name, measure in pairs.items():
+        # One at a time: two kinds of gains in one call disturb each other there.
+        theirs = ir_measures.calc_aggregate([measure], qrels, run)
         assert ours.means[name] == pytest.approx(theirs[measure], abs=1e-12)
 
 

@@ -24,7 +24,7 @@ def _signature(function: object) -> str:
 def test_names() -> None:
     assert langchain_sbert.__all__ == [
         *("SBERTEmbeddings", "SBERTVectorStore", "SBERTRetriever"),
-        *("SBERTReranker", "SBERTCrossEncoder"),
+        *("SBERTReranker", "SBERTCrossEncoder", "SBERTFaqTool", "SBERTFaqFirst"),
     ]
     assert dir(langchain_sbert) == sorted(langchain_sbert.__all__)
 
