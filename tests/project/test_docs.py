@@ -116,7 +116,7 @@ def test_what_is_not_run_is_known_with_its_reason(capsys) -> None:
         "it would run the tests inside the tests": 1,
         "needs Docker": 2,
         "needs a Qdrant server": 6,
-        "takes minutes": 2,
+        "takes minutes": 3,
         "no package brings a ColBERT model": 1,
         "shown only": 2,
     }
