@@ -19,6 +19,8 @@ from sbert_retriever.search.request import Query, query_text
 
 FOLLOW_UP_WORDS = 6
 """A question of more words is taken by itself."""
+SUPPORTING = 3
+"""A follow-up is answered by an entry that is among so many by itself, in a large FAQ."""
 _RANK = {"answer": 2, "choose": 1, "abstain": 0}
 
 
@@ -106,13 +108,27 @@ class Conversation:
         k: int,
         condition: FilterSpec | None,
     ) -> FaqAnswer:
-        asked = [question]
-        if previous and len(question.split()) <= FOLLOW_UP_WORDS:
-            asked.append(f"{previous} {question}")
+        follows = previous if len(question.split()) <= FOLLOW_UP_WORDS else None
+        asked = [question, f"{follows} {question}"] if follows else [question]
         found = self.lookup.nearest(asked, condition=condition, budget_ms=budget_ms)
-        answers = [self._answer(q, each, k) for q, each in zip(asked, found, strict=True)]
+        alone = self._answer(question, found[0], k)
+        if len(asked) == 1:
+            return alone
+        joined = self._supported(self._answer(asked[1], found[1], k), found[0].matched)
         # By itself where that is as good: who changes the subject means the new one.
-        return max(answers, key=lambda answer: _RANK[answer.outcome])
+        return max(alone, joined, key=lambda answer: _RANK[answer.outcome])
+
+    def _supported(self, joined: FaqAnswer, alone: Matched) -> FaqAnswer:
+        """An answer to two questions together, as a list where the second says nothing for it.
+
+        The first alone is often enough to match its own entry, whatever is asked after it.
+        """
+        if joined.entry is None:
+            return joined
+        several = max(1, min(SUPPORTING, self.shelf.count() // 10))
+        if joined.entry.id in [match.entry for match in alone.matches[:several]]:
+            return joined
+        return replace(joined, outcome="choose", answer=None, entry=None, phrasing=None)
 
     def _answer(
         self,
