@@ -294,7 +294,7 @@ def _fuzz(strategy, cases: int, served, turn: int) -> int:
 
 def test_made_up_requests_meet_no_fault(served) -> None:
     """A short run: data that fits the service's own schema, and data that does not."""
-    fuzz(served, 120)
+    fuzz(served, 60)
 
 
 @pytest.mark.full

@@ -16,7 +16,7 @@ def test_it_stops_after_answering_who_is_waiting(serve, location: Path) -> None:
     """SIGTERM while requests are under way: each is answered, and the exit is clean."""
     running = serve(location)
     running.await_ready()
-    body = {"input": ["a text of some words to encode"] * 1000}
+    body = {"input": ["a text of some words to encode"] * 400}
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(running.post, "/v1/embeddings", body) for _ in range(4)]
         while _under_way(running) < 4:
