@@ -22,6 +22,7 @@ from sbert_ray import Workers, encode_to_parquet, import_parquet
 from scifact import corpus, queries
 
 from sbert_retriever import Retriever
+from sbert_retriever.errors import TruncationWarning
 
 ROWS = 128
 DRIVER = """
@@ -133,17 +134,18 @@ def test_scifact_with_kills_is_what_one_process_gives(
             killed.append(workers(os.getpid())[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    report = encode_to_parquet(
-        source,
-        out,
-        model="all-MiniLM-L6-v2",
-        id_field="id",
-        device="cpu",
-        dtype="float32",
-        workers=Workers(count=2, cpus=1),
-        shard_rows=ROWS,
-        on_progress=kill_one,
-    )
+    with pytest.warns(TruncationWarning):
+        report = encode_to_parquet(
+            source,
+            out,
+            model="all-MiniLM-L6-v2",
+            id_field="id",
+            device="cpu",
+            dtype="float32",
+            workers=Workers(count=2, cpus=1),
+            shard_rows=ROWS,
+            on_progress=kill_one,
+        )
     assert killed
     assert (report.added, report.unchanged) == (len(passages) - before, before)
     assert report.failed == 0
