@@ -8,8 +8,8 @@ from __future__ import annotations
 from sbert_retriever.faq.calibration import Setup, Thresholds
 
 _DENSE = {
-    "all-MiniLM-L6-v2": Thresholds(score=0.75, margin=0.05, choose=0.55),
-    "bge-small-en-v1.5": Thresholds(score=0.85, margin=0.03, choose=0.75),
+    "all-MiniLM-L6-v2": Thresholds(score=0.57, margin=0.12, choose=0.5),
+    "bge-small-en-v1.5": Thresholds(score=0.75, margin=0.05, choose=0.75),
 }
 
 
