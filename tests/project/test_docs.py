@@ -117,6 +117,8 @@ def test_what_is_not_run_is_known_with_its_reason(capsys) -> None:
         "needs Docker": 2,
         "needs a Qdrant server": 6,
         "takes minutes": 3,
+        # tests/ray/test_page.py runs it, where heavy tests are run.
+        "starts Ray": 1,
         "no package brings a ColBERT model": 1,
         "shown only": 2,
     }

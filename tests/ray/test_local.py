@@ -167,6 +167,7 @@ def test_rows_of_a_dataset_are_passages(tmp_path: Path) -> None:
         encode(records, tmp_path / "none", HashEncoder(dim=16))
 
 
+@pytest.mark.full
 def test_a_server_gets_what_one_process_would_send(files: Path, server, serving) -> None:
     """Ids, payloads and contract are those of `Retriever.index`."""
     model = HashEncoder(dim=16)

@@ -1,4 +1,4 @@
-"""What travels between processes and what lies in the folder, without Ray."""
+"""What travels between processes, and what workers make of it, without Ray."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sbert_ray import import_parquet
 from sbert_ray._answers import Tally
 from sbert_ray._models import Model
 from sbert_ray._shards import KnownKeys, Manifest, ShardFolder, latest, next_run, shard_name
+from sbert_ray._upserting import Indexer
 from sbert_ray._windows import Window, key_of, windows
 from sbert_ray._writing import ShardWriter
 
@@ -173,6 +174,26 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path, change, says: str) 
 def test_an_empty_folder_has_nothing_to_import(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="encode_to_parquet"):
         import_parquet(tmp_path / "none", tmp_path / "index")
+
+
+def test_a_worker_sends_a_server_what_index_sends(server) -> None:
+    """The same passages twice: new at first, then neither encoded nor written."""
+    encoder = HashEncoder(dim=16)
+    Retriever.open(server.url, model=encoder).close()
+    model = Model.of(encoder, device="cpu", dtype="float32", truncate_dim=None)
+    worker = Indexer(location=server.url, model=model, settings={"collection_name": "default"})
+    tally = Tally()
+    for window in [
+        *windows(PASSAGES, size=1, failures=[]),
+        *windows(PASSAGES, size=2, failures=[]),
+    ]:
+        for answer in worker({"window": [window.to_bytes()]})["answer"]:
+            tally.add(answer)
+    report = tally.report()
+    assert (report.added, report.unchanged, report.encoded) == (2, 2, 2)
+    with Retriever.open(server.url, model=encoder, collection_name="alone") as alone:
+        alone.index(PASSAGES)
+    assert server.points["default"] == server.points["alone"]
 
 
 def test_errors_come_back_as_their_own_class() -> None:
