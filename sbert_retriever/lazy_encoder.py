@@ -11,7 +11,7 @@ import numpy as np
 from sbert_retriever.encoder.micro_batch import MicroBatcher, text_batcher
 from sbert_retriever.errors import InputError, InputTypeError, ModelError
 from sbert_retriever.index.contract import Contract
-from sbert_retriever.ingest.ahead import Encoded
+from sbert_retriever.ingest.encoding import Encoded
 from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 

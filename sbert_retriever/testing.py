@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbert_retriever.errors import InputTypeError
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.types import ModelIdentity, ScoreKind
 
 if TYPE_CHECKING:
@@ -321,12 +322,6 @@ def mixed_blocks(base: Vectors, n: int, *, noise: float = 0.1, seed: int = 0) ->
         rows = min(_BLOCK, n - start)
         pairs = rng.integers(len(base), size=(2, rows))
         share = rng.random((rows, 1), dtype=np.float32)
-        mixed = _unit(share * base[pairs[0]] + (1 - share) * base[pairs[1]])
+        mixed = unit_rows(share * base[pairs[0]] + (1 - share) * base[pairs[1]])
         drawn = rng.standard_normal((rows, base.shape[1]), dtype=np.float32)
-        yield _unit(mixed + scale * drawn)
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return unit
+        yield unit_rows(mixed + scale * drawn)

@@ -17,7 +17,7 @@ from sbert_ray._windows import KEY_BYTES, key_of
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.points import Layout, draft
 from sbert_retriever.index.vectors import faulty_rows
-from sbert_retriever.ingest.ahead import Encoded
+from sbert_retriever.ingest.encoding import Encoded
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +9,6 @@ from typing import Any
 
 from sbert_retriever.bench.contenders import Contender, Filled, Models, Pairs
 from sbert_retriever.errors import InputError
-
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 class AbsentError(InputError):
@@ -117,21 +113,11 @@ def _device(models: Models) -> str | None:
 
 def _folder(name: str, scratch: Path) -> str:
     """A folder that every library reads; ONNX weights are written anew for torch."""
-    from sbert_retriever.encoder.onnx_weights import load_onnx_bert
+    from sbert_retriever.encoder.folders import write_torch_folder
     from sbert_retriever.encoder.resolve import locate
 
     found = locate(name)
     if found.packaged is None or (found.folder / "model.safetensors").exists():
         return str(found.folder)
-    from safetensors.torch import save_file
-
     folder = scratch / found.folder.name
-    if not folder.exists():
-        config, state, _ = load_onnx_bert(found.folder)
-        folder.mkdir(parents=True)
-        save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
-        for file in _TOKENIZER_FILES:
-            if (found.folder / file).exists():
-                shutil.copy(found.folder / file, folder / file)
-        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    return str(folder)
+    return str(folder if folder.exists() else write_torch_folder(found.folder, folder))

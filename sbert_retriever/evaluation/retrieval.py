@@ -14,6 +14,7 @@ from sbert_retriever.evaluation.collections import TestCollection
 from sbert_retriever.evaluation.ranking import evaluate, run_of, spelt
 from sbert_retriever.evaluation.read_ranking import Qrels, Run
 from sbert_retriever.evaluation.results import SetResult
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.types import Encoder
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
     if kind == "neg_l1":
         return np.stack([-np.abs(right - vector).sum(axis=1) for vector in left])
     if kind == "cosine":
-        left, right = _unit(left), _unit(right)
+        left, right = unit_rows(left), unit_rows(right)
     products: Vectors = left @ right.T
     if kind != "neg_l2":
         return products
@@ -192,11 +193,6 @@ def similarities(left: Vectors, right: Vectors, kind: str) -> Vectors:
     distances = np.sqrt(np.maximum(squares - 2 * products, 0))
     negated: Vectors = -distances.astype(np.float32)
     return negated
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _best(scores: npt.NDArray[np.float32], depth: int) -> npt.NDArray[np.int64]:

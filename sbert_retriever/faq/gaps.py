@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.entries import Gap
 from sbert_retriever.faq.passages import normalised
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.mining.community import communities
 from sbert_retriever.mining.reading import ROUNDING, checked_cosine
 from sbert_retriever.search.request import query_texts
@@ -40,7 +41,7 @@ def found_gaps(
     if not asked:
         return []
     texts = list(asked)
-    rows = _unit(encoder.encode_passages(texts).astype(np.float64))
+    rows = unit_rows(encoder.encode_passages(texts).astype(np.float64))
     groups = communities(rows, least - ROUNDING, min_size=1)
     counts = [sum(asked[texts[row]] for row in group) for group in groups]
     chosen = [n for n, count in enumerate(counts) if count >= min_size]
@@ -68,11 +69,6 @@ def _counted(questions: list[str]) -> dict[str, int]:
         if key:
             counts[first.setdefault(key, question)] += 1
     return dict(counts)
-
-
-def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
 
 
 def _ordered(rows: npt.NDArray[np.float64], group: list[int]) -> list[int]:

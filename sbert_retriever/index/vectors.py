@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,15 @@ from sbert_retriever.errors import InputError, ModelError
 from sbert_retriever.types import ScoreKind, SparseVector
 
 _LARGEST_HALF = 65504.0
+
+
+Rows = TypeVar("Rows", npt.NDArray[np.float32], npt.NDArray[np.float64])
+
+
+def unit_rows(rows: Rows) -> Rows:
+    """Vectors (n, dim) with length 1, in the type that they have; a zero vector stays one."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1)).astype(rows.dtype, copy=False)
 
 
 def check_vectors(

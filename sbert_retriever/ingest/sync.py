@@ -24,7 +24,7 @@ from sbert_retriever.index.points import Draft, Fingerprint, draft
 from sbert_retriever.index.steps import Steps, work
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import check_vectors, faulty_rows
-from sbert_retriever.ingest.ahead import DraftEncoder, Encode, Encoded, Thread
+from sbert_retriever.ingest.encoding import DraftEncoder, Encode, Encoded, Thread
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 # A window is what one round compares, encodes and writes: long enough for batches of like length,

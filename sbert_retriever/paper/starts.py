@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.folders import copy_tokenizer
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.texts import checked
 from sbert_retriever.encoder.tokenizer import load_tokenizer
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
 
 _WORDS = "embeddings.word_embeddings.weight"
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
 def checkpoint_of(name: str) -> Checkpoint:
@@ -113,7 +113,5 @@ def write_random(name: str, folder: Path, *, seed: int) -> Path:
     # Not through transformers, which draws a progress bar for it.
     state = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
     save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
-    for file in _TOKENIZER_FILES:
-        if (checkpoint.transformer / file).is_file():
-            (folder / file).write_bytes((checkpoint.transformer / file).read_bytes())
+    copy_tokenizer(checkpoint.transformer, folder)
     return folder

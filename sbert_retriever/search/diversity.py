@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.types import Hit, ScoreKind
 
 Rows = npt.NDArray[np.float32]
@@ -65,16 +66,11 @@ def similarities(
     elif score_kind == "neg_l1":
         found = -np.abs(many - one).sum(axis=1)
     elif score_kind == "cosine":
-        found = _unit(many) @ _unit(one[None])[0]
+        found = unit_rows(many) @ unit_rows(one[None])[0]
     else:
         found = many @ one
     row: npt.NDArray[np.float32] = found.astype(np.float32, copy=False)
     return row
-
-
-def _unit(rows: Rows) -> Rows:
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(norms == 0, 1, norms)).astype(np.float32, copy=False)
 
 
 def diverse(

@@ -9,6 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from sbert_retriever.errors import InputError
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.serve.calls import Calls, StrictRoute
 from sbert_retriever.serve.problems import responses
 from sbert_retriever.serve.schemas import EmbeddingsAnswer, EmbeddingsRequest, ModelList
@@ -96,7 +97,7 @@ def cut(vectors: Any, dimensions: int | None, *, normalized: bool) -> Any:
     short = vectors[:, :dimensions]
     if not normalized:
         return short
-    return short / np.maximum(np.linalg.norm(short, axis=1, keepdims=True), 1e-12)
+    return unit_rows(short)
 
 
 def token_count(encoder: object, texts: list[str], role: Role) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sbert_retriever.errors import InputError, ModelError
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.serve.models import SharedModels
 
 _SENTENCES = 500
@@ -86,6 +87,6 @@ class Paper:
 
 
 def _cosines(vectors: Any) -> list[list[float]]:
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit = unit_rows(vectors)
     matrix: list[list[float]] = np.round(unit @ unit.T, 4).astype(float).tolist()
     return matrix

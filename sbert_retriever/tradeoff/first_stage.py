@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sbert_retriever.index.vectors import unit_rows
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.points import OperatingPoint
 from sbert_retriever.types import Fusion, Hit, Passage, Profile, SearchMode
@@ -183,6 +184,4 @@ class CutVectors:
 
 def _cut(vectors: Vectors, dimension: int) -> Vectors:
     rows = vectors[:, :dimension]
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Vectors = (rows / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return np.ascontiguousarray(unit)
+    return np.ascontiguousarray(unit_rows(rows))

