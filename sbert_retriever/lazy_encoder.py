@@ -72,6 +72,11 @@ class LazyEncoder:
         return self._encoder is not None
 
     @property
+    def joins_callers(self) -> bool:
+        """Whether it is loaded, and answers several callers sooner as one batch."""
+        return bool(getattr(self._encoder, "joins_callers", False))
+
+    @property
     def on_truncate(self) -> OnTruncate:
         """What the encoder does with a text that is too long; "warn" before it is loaded."""
         policy: OnTruncate = getattr(self._encoder, "on_truncate", "warn")
@@ -107,7 +112,7 @@ class LazyEncoder:
     def encode_queries(self, texts: list[str]) -> Vectors:
         """Questions to vectors (n, dim); those of several threads go through the model together."""
         encoder = self.get()
-        if len(texts) > _FEW_TEXTS or not getattr(encoder, "joins_callers", False):
+        if len(texts) > _FEW_TEXTS or not self.joins_callers:
             return encoder.encode_queries(texts)
         return np.stack(self._joined(encoder).run(texts)) if texts else encoder.encode_queries([])
 

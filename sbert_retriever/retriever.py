@@ -31,6 +31,7 @@ from sbert_retriever.opening import settle
 from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.search.answer import searched
 from sbert_retriever.search.first_stage import grown, nearest, query_vector
+from sbert_retriever.search.joined import JoinedSearches
 from sbert_retriever.search.request import (
     FilterSpec,
     Query,
@@ -83,6 +84,7 @@ class Retriever(Closing):
         self._store = store
         self._encoder = encoder
         self._second = second or SecondStage()
+        self._joined = JoinedSearches(self._answered)
 
     @classmethod
     def open(
@@ -332,8 +334,15 @@ class Retriever(Closing):
     def search_detailed(
         self, query: str, k: int = 10, **options: Unpack[QueryOptions]
     ) -> SearchResult:
-        """`search`, with the milliseconds of each stage and how many hits were rescored."""
-        return self._run(self._searched([query_text(query)], Query(k=k, **options)))[0]
+        """`search`, with the milliseconds of each stage and how many hits were rescored.
+
+        Where several threads ask an embedded collection at once, and no second stage follows, they
+        are answered together: the stages' milliseconds are those of all, the total is one's own.
+        """
+        text, asked = query_text(query), Query(k=k, **options)
+        if self._joins(asked):
+            return self._joined.run(text, asked)
+        return self._answered([text], asked)[0]
 
     async def asearch_detailed(
         self, query: str, k: int = 10, **options: Unpack[QueryOptions]
@@ -358,7 +367,7 @@ class Retriever(Closing):
         self, queries: Iterable[str], k: int = 10, **options: Unpack[QueryOptions]
     ) -> list[SearchResult]:
         """`search_batch`, with the milliseconds that each stage took for all of them."""
-        return self._run(self._searched(query_texts(queries), Query(k=k, **options)))
+        return self._answered(query_texts(queries), Query(k=k, **options))
 
     async def asearch_batch_detailed(
         self, queries: Iterable[str], k: int = 10, **options: Unpack[QueryOptions]
@@ -609,6 +618,16 @@ class Retriever(Closing):
 
     def _searched(self, queries: list[str], asked: Query) -> Steps[list[SearchResult]]:
         return searched(self._store, self._encoder, self._second, queries, asked)
+
+    def _answered(self, queries: list[str], asked: Query) -> list[SearchResult]:
+        return self._run(self._searched(queries, asked))
+
+    def _joins(self, asked: Query) -> bool:
+        """Whether this question gains from being answered with those of other threads."""
+        if not (self._store.connection.embedded and self._encoder.joins_callers):
+            return False
+        profile = self._second.settings(asked)
+        return not (profile.reranks or profile.late)
 
     def _by_vector(self, vector: ArrayLike, asked: Search) -> Steps[list[Hit]]:
         store = self._store.within_time(asked.timeout_s)
