@@ -1,6 +1,7 @@
 """Whether a search keeps its time budget, uses it, and what it buys, on 43 questions of MS MARCO.
 
     SBERT_RETRIEVER_DATA=... python tests/benchmarks/keep_budgets.py [--to FOLDER] [--rounds 1]
+        [--dtype int8]
 
 For each budget: the 95th percentile of a query's time over the budget; the median share of what
 encoding and search left that the rescoring used; the median number rescored; nDCG@10 with
@@ -95,13 +96,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--to", type=Path, help="a folder that keeps the collection")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--dtype", default="auto")
     arguments = parser.parse_args()
     data = Path(os.environ["SBERT_RETRIEVER_DATA"]) / "beir-small-msmarco"
     passages, queries, grades = read(data)
     with (
         tempfile.TemporaryDirectory() as folder,
         Retriever.open(
-            arguments.to or folder, model="all-MiniLM-L6-v2", reranker="ms-marco-MiniLM-L12-v2"
+            arguments.to or folder,
+            model="all-MiniLM-L6-v2",
+            reranker="ms-marco-MiniLM-L12-v2",
+            dtype=arguments.dtype,
         ) as retriever,
     ):
         retriever.index(passages, on_truncate="ignore")
