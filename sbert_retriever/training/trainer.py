@@ -19,7 +19,7 @@ from sbert_retriever.training.learning import learning_of
 from sbert_retriever.training.loop import Loop, OnLog, arguments_of
 from sbert_retriever.training.models import Model, PairModel, check_widths, load_model
 from sbert_retriever.training.progress import Progress
-from sbert_retriever.training.readers.examples import Example, read_examples
+from sbert_retriever.training.readers.examples import Example, Labels, read_examples
 from sbert_retriever.training.sampling import Batches
 from sbert_retriever.training.saving import save_model
 from sbert_retriever.training.teachers import taught
@@ -197,7 +197,8 @@ def _hash(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _read(step: TrainStep, folder: Path) -> list[Example]:
-    labels = getattr(step.objective, "labels", None)
+    # One numbering for all of a step's data: each by itself would begin at 0 again.
+    labels = Labels(getattr(step.objective, "labels", None))
     negatives = step.negatives
     return [
         example

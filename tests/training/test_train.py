@@ -218,6 +218,17 @@ def test_accumulation_precision_and_smart_batching(train) -> None:
     assert BiEncoder.load(out, device="cpu").encode_passages(TEXTS).shape == (4, 32)
 
 
+def test_a_label_has_one_number_in_all_the_data_of_a_step(tmp_path: Path) -> None:
+    """Labels of two sets that have nothing in common are not taken for one another."""
+    data = [
+        {"kind": "labelled", "rows": [{"text": t, "label": n} for t, n in rows]}
+        for rows in ((("a", "card"), ("b", "loan")), (("c", "weather"), ("d", "Loan")))
+    ]
+    given = {"model": "m", "steps": [{"objective": "batch-triplet", "data": data}]}
+    examples = Trainer(config_from(given), tmp_path / "out")._examples["train"]
+    assert [example.target for example in examples] == [0, 1, 2, 1]
+
+
 # What must not begin ---------------------------------------------------------------------
 
 

@@ -83,7 +83,7 @@ def read_examples(
     data: TrainData,
     *,
     folder: Path | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str] | Labels | None = None,
     negatives: int = 1,
 ) -> list[Example]:
     """All examples of some data, checked.
@@ -91,14 +91,15 @@ def read_examples(
     Args:
         data: Files or rows.
         folder: Where relative paths start; None is the current folder.
-        labels: The names of nli data's labels; None numbers them as they come.
+        labels: The names of nli data's labels; None numbers them as they come. `Labels` that
+            several data share give a name the same number in all of them.
         negatives: How many negatives of a ranking each example has.
 
     Raises:
         ReadError: A file is absent, empty or damaged; a column is missing; a text is empty; a
             score is out of range; a label is unknown. With file and line.
     """
-    numbers = Labels(labels)
+    numbers = labels if isinstance(labels, Labels) else Labels(labels)
     found = _examples(data, folder or Path(), numbers, negatives)
     examples = list(islice(found, data.limit))
     if not examples:
