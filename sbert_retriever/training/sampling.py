@@ -47,17 +47,15 @@ class Batches(Sampler[list[int]]):
         self._seed = seed
         self._smart = smart
         self._distinct = distinct
-        self._epoch = 0
         self._count: int | None = None
         self._lengths = np.array([_length(e) for e in examples.all]) if smart else None
 
     def set_epoch(self, epoch: int) -> None:
         """Draw as in that epoch."""
-        self._epoch = epoch
         self.examples.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return iter(self._drawn(self._epoch))
+        return iter(self._drawn(self.examples.epoch))
 
     def __len__(self) -> int:
         """Batches of an epoch: those of the first, where no two need have as many."""

@@ -20,6 +20,10 @@ class Examples(Dataset[Example]):
             then tells apart (SimCSE); None leaves each as it is.
         crop: The least and the most share of a text's words in a crop.
         seed: Of the crops.
+
+    Attributes:
+        epoch: Its number; `Batches` draw by it too: a loader that deals batches out to several
+            processes, and goes on in the middle of an epoch, tells it to the examples alone.
     """
 
     def __init__(
@@ -34,11 +38,11 @@ class Examples(Dataset[Example]):
         self._view = view
         self._crop = crop
         self._seed = seed
-        self._epoch = 0
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Draw as in that epoch."""
-        self._epoch = epoch
+        self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self.all)
@@ -50,7 +54,7 @@ class Examples(Dataset[Example]):
         text = example.texts[0]
         if self._view == "twice":
             return Example((text, text))
-        rng = np.random.default_rng((self._seed, self._epoch, position))
+        rng = np.random.default_rng((self._seed, self.epoch, position))
         return Example((cropped(text, self._crop, rng), cropped(text, self._crop, rng)))
 
 

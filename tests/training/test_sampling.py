@@ -37,6 +37,21 @@ def test_an_epoch_is_the_same_when_drawn_again_and_another_is_not() -> None:
     assert list(first) != other
 
 
+def test_a_process_that_goes_on_in_a_later_epoch_draws_as_in_that_epoch() -> None:
+    """Of six batches the first of two processes has 0, 2 and 4; it has done one of them."""
+    from accelerate import skip_first_batches
+    from accelerate.data_loader import BatchSamplerShard, DataLoaderShard
+
+    batches = made(48)
+    dealt = BatchSamplerShard(batches, num_processes=2, process_index=0)
+    rest = skip_first_batches(DataLoaderShard(batches.examples, batch_sampler=dealt), 1)
+    rest.set_epoch(3)
+    whole = made(48)
+    whole.set_epoch(3)
+    third = list(whole)
+    assert list(rest.batch_sampler) == [third[2], third[4]]
+
+
 def test_every_epoch_has_as_many_batches_as_the_loader_is_told() -> None:
     """Batches without duplicates may come out in other numbers in each epoch."""
     examples = [Example((f"q{n % 7}", f"p{n}")) for n in range(40)]
