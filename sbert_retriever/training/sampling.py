@@ -72,7 +72,11 @@ class Batches(Sampler[list[int]]):
             wanted = len(self)
             batches = batches[:wanted] + batches[: max(0, wanted - len(batches))]
         if self._smart:
-            np.random.default_rng((self._seed, epoch, 1)).shuffle(batches)
+            full = [batch for batch in batches if len(batch) == self.batch_size]
+            short = [batch for batch in batches if len(batch) < self.batch_size]
+            np.random.default_rng((self._seed, epoch, 1)).shuffle(full)
+            # Last, or accelerate drops it, and the one beside it, where it deals to processes.
+            batches = full + short
         return batches
 
     def _order(self, epoch: int) -> Order:

@@ -72,6 +72,21 @@ def test_smart_batches_hold_texts_of_like_length() -> None:
     assert drawn != sorted(drawn)
 
 
+def test_smart_batches_dealt_to_two_processes_hold_every_example() -> None:
+    """The last two of 50 make a short batch, wherever the drawn order would put it."""
+    from accelerate.data_loader import BatchSamplerShard
+
+    for epoch in range(10):
+        batches = made(50, smart=True)
+        batches.set_epoch(epoch)
+        dealt = [
+            list(BatchSamplerShard(batches, num_processes=2, process_index=number))
+            for number in range(2)
+        ]
+        assert [len(part) for part in dealt] == [4, 4]
+        assert {i for part in dealt for batch in part for i in batch} == set(range(50))
+
+
 def test_crops_are_parts_of_the_text_drawn_anew_in_each_epoch() -> None:
     text = " ".join(f"w{n}" for n in range(100))
     examples = Examples([Example((text,))], view="crops", crop=(0.1, 0.5), seed=1)
