@@ -1,4 +1,4 @@
-"""Which examples make a batch: in drawn order, of like length, without the same text twice."""
+"""Which examples make a batch: in drawn order, of like length, by label, no text twice."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from sbert_retriever.training.views import Examples
 
 Order = npt.NDArray[np.int64]
 
+_TOGETHER = 4
+"""Examples of a label that are put into a batch together: K of Hermans et al. 2017."""
+
 _POOL_BATCHES = 50
 """Examples of so many batches are sorted by length together; the order of all stays drawn."""
 
@@ -30,6 +33,8 @@ class Batches(Sampler[list[int]]):
         distinct: Whether no text may be in two examples of a batch, where it would count as the
             negative of its own query. An example that would be waits for a later batch; one that
             is left over at the end makes a batch that may be small.
+        by_label: Whether a few examples of a label are put together, so that a batch holds triplets
+            however many labels there are; `smart` then has no say in what is together.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class Batches(Sampler[list[int]]):
         seed: int,
         smart: bool = False,
         distinct: bool = False,
+        by_label: bool = False,
     ) -> None:
         self.examples = examples
         self.batch_size = batch_size
@@ -49,6 +55,7 @@ class Batches(Sampler[list[int]]):
         self._distinct = distinct
         self._count: int | None = None
         self._lengths = np.array([_length(e) for e in examples.all]) if smart else None
+        self._labels = [e.target for e in examples.all] if by_label else None
 
     def set_epoch(self, epoch: int) -> None:
         """Draw as in that epoch."""
@@ -81,6 +88,9 @@ class Batches(Sampler[list[int]]):
 
     def _order(self, epoch: int) -> Order:
         order = np.random.default_rng((self._seed, epoch)).permutation(len(self.examples))
+        if self._labels is not None:
+            together = max(2, min(_TOGETHER, self.batch_size // 2))
+            return grouped(self._labels, order, together)
         if self._lengths is None:
             return order
         pool = self.batch_size * _POOL_BATCHES
@@ -93,6 +103,30 @@ class Batches(Sampler[list[int]]):
             return [order[start : start + size].tolist() for start in range(0, len(order), size)]
         found = distinct_batches([e.texts for e in self.examples.all], order.tolist(), size)
         return _whole(found, size) if _processes() > 1 else found
+
+
+def grouped(labels: Sequence[object], order: Order, together: int) -> Order:
+    """An order in which some examples of a label follow each other.
+
+    Args:
+        labels: Of each example.
+        order: Positions of examples, as they were drawn.
+        together: How many; up to twice as many less one, so that none of a label is left alone.
+
+    Examples:
+        >>> grouped("xyxyx", np.arange(5), 2).tolist()
+        [0, 2, 4, 1, 3]
+    """
+    own: dict[object, list[int]] = {}
+    for position in order.tolist():
+        own.setdefault(labels[position], []).append(position)
+    parts = [
+        part
+        for positions in own.values()
+        for part in np.array_split(positions, max(1, len(positions) // together))
+    ]
+    drawn = np.argsort(order)
+    return np.concatenate(sorted(parts, key=lambda part: int(drawn[part[0]])))
 
 
 def distinct_batches(

@@ -169,6 +169,7 @@ class Trainer:
             seed=seed,
             smart=step.smart_batching,
             distinct=step.objective.name == "in-batch",
+            by_label=step.objective.name == "batch-triplet",
         )
 
     def _description(self) -> Mapping[str, Any]:

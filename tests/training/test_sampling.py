@@ -87,6 +87,22 @@ def test_smart_batches_dealt_to_two_processes_hold_every_example() -> None:
         assert {i for part in dealt for batch in part for i in batch} == set(range(50))
 
 
+def test_every_batch_by_label_holds_triplets_however_many_labels_there_are() -> None:
+    """Sixty labels of four examples: a batch of eight drawn without them would hold hardly any."""
+    examples = Examples([Example((f"text {n}",), n % 60) for n in range(240)])
+    batches = Batches(examples, batch_size=8, seed=3, by_label=True)
+    for epoch in (0, 1):
+        batches.set_epoch(epoch)
+        drawn = list(batches)
+        assert sorted(i for batch in drawn for i in batch) == list(range(240))
+        assert all(len({i % 60 for i in batch}) == 2 for batch in drawn)
+    batches.set_epoch(0)
+    assert drawn != list(batches)
+    # In fours two go together, and by chance both pairs may be of one label.
+    small = Batches(examples, batch_size=4, seed=3, by_label=True)
+    assert sum(len({i % 60 for i in batch}) == 2 for batch in small) > 50
+
+
 def test_crops_are_parts_of_the_text_drawn_anew_in_each_epoch() -> None:
     text = " ".join(f"w{n}" for n in range(100))
     examples = Examples([Example((text,))], view="crops", crop=(0.1, 0.5), seed=1)
