@@ -159,6 +159,8 @@ class Trainer:
             last_loss=losses[-1],
         )
         progress.finish(number, step.name, asdict(report), save=lambda f: save_model(model, f))
+        # One process has written the model that the others may load for the next step.
+        loop.accelerator.wait_for_everyone()
         return report
 
     def _batches(self, step: TrainStep, examples: list[Example]) -> Batches:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sbert_retriever import BiEncoder, Trainer
+from sbert_retriever import BiEncoder, CrossEncoder, Trainer
 from sbert_retriever.errors import InputError
 from sbert_retriever.training.config_file import config_from
 
@@ -116,26 +116,49 @@ def test_a_folder_that_is_taken(rows, tiny: str, tmp_path: Path) -> None:
         Trainer(config_from(given), other).train()
 
 
-@pytest.mark.full
-def test_two_processes_share_the_batches(rows, tiny: str, tmp_path: Path) -> None:
-    """Torchrun over two processes on the CPU: half as many updates an epoch, one model."""
-    data = "".join(json.dumps(row) + "\n" for row in rows("pairs"))
-    (tmp_path / "pairs.jsonl").write_text(data, encoding="utf-8")
-    step = 'objective = "in-batch"\nbatch_size = 4\n'
-    files = '[[steps.data]]\nkind = "pairs"\nfiles = ["pairs.jsonl"]\n'
-    whole = f'model = {json.dumps(tiny)}\ndevice = "cpu"\n[[steps]]\n{step}{files}'
-    (tmp_path / "config.toml").write_text(whole, encoding="utf-8")
+def in_two_processes(config: str, folder: Path) -> None:
+    """Torchrun over two processes on the CPU, into the folder's `out`."""
+    (folder / "config.toml").write_text(config, encoding="utf-8")
     code = "from sbert_retriever import Trainer\nTrainer('config.toml', 'out').train()\n"
-    (tmp_path / "run.py").write_text(code, encoding="utf-8")
+    (folder / "run.py").write_text(code, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "run.py"],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         encoding="utf-8",
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.full
+def test_two_processes_share_the_batches(rows, tiny: str, tmp_path: Path) -> None:
+    """Half as many updates an epoch, one model."""
+    data = "".join(json.dumps(row) + "\n" for row in rows("pairs"))
+    (tmp_path / "pairs.jsonl").write_text(data, encoding="utf-8")
+    step = 'objective = "in-batch"\nbatch_size = 4\n'
+    files = '[[steps.data]]\nkind = "pairs"\nfiles = ["pairs.jsonl"]\n'
+    whole = f'model = {json.dumps(tiny)}\ndevice = "cpu"\n[[steps]]\n{step}{files}'
+    in_two_processes(whole, tmp_path)
     report = json.loads((tmp_path / "out/checkpoints/1-train/done.json").read_text("utf-8"))
     assert report["updates"] == 3
     assert BiEncoder.load(tmp_path / "out", device="cpu").dim == 32
+
+
+@pytest.mark.full
+def test_two_processes_begin_the_second_step_with_the_first_one_s_model(
+    rows, tiny: str, tmp_path: Path
+) -> None:
+    """The labels change, so both read the folder, which only one of them writes."""
+    steps = ""
+    for kind, objective in (("nli", "pair-classification"), ("sts", "pair-regression")):
+        data = "".join(json.dumps(row) + "\n" for row in rows(kind))
+        (tmp_path / f"{kind}.jsonl").write_text(data, encoding="utf-8")
+        names = ', columns = { label = "label", first = "first", second = "second" }'
+        columns = names if kind == "nli" else ""
+        steps += f'[[steps]]\nname = "{kind}"\nobjective = "{objective}"\nbatch_size = 4\n'
+        steps += f'data = {{ kind = "{kind}", files = ["{kind}.jsonl"]{columns} }}\n'
+    whole = f'model = {json.dumps(tiny)}\nkind = "cross-encoder"\ndevice = "cpu"\n{steps}'
+    in_two_processes(whole, tmp_path)
+    assert CrossEncoder.load(tmp_path / "out", device="cpu").labels == ("score",)
