@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import get_args
 
 from sbert_retriever.encoder.precision import DTYPES
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.training.data import TrainData
 from sbert_retriever.training.kinds import ModelKind, Precision, View, Weights
-from sbert_retriever.training.objectives.registry import Objective
-from sbert_retriever.training.objectives.settings import one_of
-from sbert_retriever.types.checks import in_range
+from sbert_retriever.training.objectives.registry import OBJECTIVES, Objective
+from sbert_retriever.training.objectives.settings import one_of, switch
+from sbert_retriever.types.checks import expect, in_range
 
 _MOST = 1_000_000_000
 
@@ -45,6 +45,7 @@ class TrainStep:
 
     Raises:
         InputError: A value is out of range, or two do not go together.
+        InputTypeError: A value is of another kind, such as an objective's name for the objective.
     """
 
     name: str = "train"
@@ -68,6 +69,7 @@ class TrainStep:
     matryoshka_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         self._check_numbers()
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
             raise InputError(f"a step's name is {self.name!r}, expected letters, digits, - and _")
@@ -76,6 +78,19 @@ class TrainStep:
         self._check_data()
         self._check_teacher()
         self._check_matryoshka()
+
+    def _check_kinds(self) -> None:
+        expect(self.name, str, "a step's name")
+        if not isinstance(self.objective, tuple(OBJECTIVES.values())):
+            raise InputTypeError(
+                f"step {self.name!r}: the objective is {self.objective!r:.60}, expected one of "
+                "sbert_retriever.training, as read_objective makes it of a name"
+            )
+        data = (self.data,) if isinstance(self.data, TrainData) else tuple(self.data)
+        object.__setattr__(self, "data", data)
+        for one in self.data:
+            expect(one, TrainData, f"step {self.name!r}: data")
+        switch("smart_batching", self.smart_batching)
 
     def _check_numbers(self) -> None:
         for name in ("batch_size", "accumulate"):
@@ -191,6 +206,8 @@ class TrainConfig:
         one_of("kind", self.kind, get_args(ModelKind))
         one_of("weights", self.weights, get_args(Weights))
         one_of("precision", self.precision, ("auto", *DTYPES))
+        if self.normalize is not None:
+            switch("normalize", self.normalize)
         if not isinstance(self.model, str) or not self.model:
             raise InputError(f"model is {self.model!r}, expected a folder, a name or a hub id")
         in_range("seed", self.seed, least=0, most=2**32 - 1, of="TrainConfig")
@@ -203,6 +220,10 @@ class TrainConfig:
             raise InputError("pooling and normalize are for bi-encoders: leave them out")
 
     def _check_steps(self) -> None:
+        steps = (self.steps,) if isinstance(self.steps, TrainStep) else tuple(self.steps)
+        object.__setattr__(self, "steps", steps)
+        for step in self.steps:
+            expect(step, TrainStep, "a step")
         names = [step.name for step in self.steps]
         if not names or len(set(names)) < len(names):
             raise InputError(f"steps are {names}, expected one or more, each with its own name")

@@ -80,8 +80,6 @@ def _made(kind: Any, settings: Mapping[str, Any], what: str) -> Any:
     if unknown := [key for key in settings if key not in known]:
         raise InputError(f"{what} has a setting {unknown[0]!r}, expected {', '.join(known)}")
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
-    if isinstance(values.get("files"), str):
-        values["files"] = (values["files"],)
     try:
         return kind(**values)
     except SbertError:

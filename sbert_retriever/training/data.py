@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from sbert_retriever.errors import InputError
 from sbert_retriever.training.kinds import DataKind, Format
-from sbert_retriever.training.objectives.settings import one_of
+from sbert_retriever.training.objectives.settings import one_of, switch
 from sbert_retriever.types.checks import in_range
 
 ROLES: dict[DataKind, tuple[str, ...]] = {
@@ -46,7 +48,8 @@ class TrainData:
 
     Args:
         kind: One of these.
-        files: Their paths; a relative one is looked for in the trainer's data folder.
+        files: Their paths, or the path of one; a relative one is looked for in the trainer's data
+            folder.
         rows: In the place of files: mappings.
         columns: {what it is: the file's name for it, or its number from 0 without a header};
             those not named keep their own name. SNLI's names hold for nli in JSON lines.
@@ -57,7 +60,8 @@ class TrainData:
         limit: Use no more than so many examples, the first.
 
     Raises:
-        InputError: The kind or a column is unknown, or neither files nor rows, or both, are given.
+        InputError: The kind, a column or the encoding is unknown, or neither files nor rows, or
+            both, are given.
     """
 
     kind: DataKind
@@ -71,7 +75,12 @@ class TrainData:
     limit: int | None = None
 
     def __post_init__(self) -> None:
+        given: Any = self.files
+        files = (given,) if isinstance(given, str | os.PathLike) else given
+        object.__setattr__(self, "files", tuple(os.fspath(file) for file in files))
         one_of("kind", self.kind, get_args(DataKind))
+        switch("header", self.header)
+        _check_encoding(self.encoding)
         if self.format is not None:
             one_of("format", self.format, get_args(Format))
         if bool(self.files) == bool(self.rows):
@@ -89,6 +98,15 @@ class TrainData:
         """What a file of a format calls a column."""
         published = _PUBLISHED if self.kind == "nli" and used == "jsonl" else {}
         return str(self.columns.get(role, published.get(role, role)))
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        codecs.lookup(name)
+    except LookupError as error:
+        raise InputError(
+            f"encoding is {name!r}, which Python does not know: give one such as 'latin-1'"
+        ) from error
 
 
 def _check_range(given: tuple[float, float]) -> None:

@@ -43,6 +43,25 @@ def with_step(**changes) -> dict:
         (with_step(learning_rate="high"), "learning_rate is 'high'"),
         (with_step(warmup=1.0), "warmup is 1.0"),
         (with_step(name="a/b"), "a step's name is 'a/b'"),
+        (with_step(name=1), "a step's name is int, expected str"),
+        (with_step(smart_batching="false"), "smart_batching is 'false', expected true or false"),
+        ({"model": "m", "steps": [STEP], "normalize": "no"}, "normalize is 'no', expected true"),
+        (
+            with_step(objective={"name": "in-batch", "symmetric": 1}),
+            "symmetric is 1, expected true",
+        ),
+        (
+            with_step(objective={"name": "classification", "labels": [0, 1]}),
+            "labels are [0, 1], expected texts: write '0'",
+        ),
+        (
+            with_step(data=[{"kind": "sts", "files": ["a.csv"], "header": "false"}]),
+            "header is 'false', expected true or false",
+        ),
+        (
+            with_step(data=[{"kind": "sts", "files": ["a.csv"], "encoding": "latin_9x"}]),
+            "encoding is 'latin_9x', which Python does not know",
+        ),
         (with_step(teacher="m"), "takes no teacher"),
         (with_step(view="crops"), "a view is for in-batch over texts"),
         (with_step(matryoshka=[8, 8]), "matryoshka is [8, 8]"),
@@ -77,6 +96,23 @@ def test_the_objects_are_what_the_file_says() -> None:
     objective = {"name": "classification", "concatenation": ["u", "v"]}
     table = {"objective": objective, "data": {"kind": "nli", "files": "a.tsv"}}
     assert config_from({"model": "m", "steps": [table]}) == made
+
+
+def test_one_of_what_may_be_several_and_paths() -> None:
+    step = TrainStep(
+        objective=Classification(), data=TrainData(kind="nli", files=Path("data/a.tsv"))
+    )
+    made = TrainConfig(model="m", steps=step)
+    assert made.steps[0].data[0].files == (str(Path("data/a.tsv")),)
+    assert TrainData(kind="nli", files=["a.tsv", Path("b.tsv")]).files == ("a.tsv", "b.tsv")
+
+
+def test_an_objective_s_name_is_no_objective() -> None:
+    data = TrainData(kind="pairs", files="a.tsv")
+    with pytest.raises(InputTypeError, match="the objective is 'in-batch', expected one of"):
+        TrainStep(objective="in-batch", data=(data,))
+    with pytest.raises(InputTypeError, match="data is str, expected TrainData"):
+        TrainStep(objective=Classification(), data=("a.tsv",))
 
 
 def test_a_file_is_named_in_its_errors(write) -> None:

@@ -100,8 +100,13 @@ def check_labels(labels: Sequence[str]) -> None:
     """Refuse names that do not tell two or more labels apart.
 
     Raises:
-        InputError: They do not.
+        InputError: They do not, or are no texts.
     """
+    if strange := [label for label in labels if not isinstance(label, str)]:
+        raise InputError(
+            f"labels are {list(labels)}, expected texts: write {str(strange[0])!r}, which is also "
+            "how a number in the data is read"
+        )
     if len({label.casefold() for label in labels}) < max(2, len(labels)):
         raise InputError(f"labels are {list(labels)}, expected two or more, each once")
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor, nn
 
 from sbert_retriever.training.kinds import DataKind, ModelKind
-from sbert_retriever.training.objectives.settings import one_of, positive
+from sbert_retriever.training.objectives.settings import one_of, positive, switch
 
 BatchSimilarity: TypeAlias = Literal["cosine", "dot"]
 
@@ -85,6 +85,7 @@ class InBatch:
     def __post_init__(self) -> None:
         positive("temperature", self.temperature)
         one_of("similarity", self.similarity, ("cosine", "dot"))
+        switch("symmetric", self.symmetric)
 
     def build(self, width: int) -> nn.Module:
         """The objective for vectors of a width."""

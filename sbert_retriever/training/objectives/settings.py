@@ -18,6 +18,16 @@ def one_of(name: str, value: object, known: Sequence[str]) -> None:
         raise InputError(f"{name} is {value!r}, expected one of {', '.join(known)}")
 
 
+def switch(name: str, value: object) -> None:
+    """Refuse what is neither True nor False: the text "false" would count as True.
+
+    Raises:
+        InputError: It is not.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}, expected true or false")
+
+
 def positive(name: str, value: object) -> None:
     """Refuse what is no number above 0.
 
