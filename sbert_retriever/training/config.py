@@ -128,6 +128,11 @@ class TrainStep:
                 f"step {self.name!r}: {' and '.join(sorted(kinds))} data have another number of "
                 "texts an example: give each a step of its own"
             )
+        if self.objective.name == "pair-binary" and "sts" in kinds and len(kinds) > 1:
+            raise InputError(
+                f"step {self.name!r}: sts data has scores and {', '.join(sorted(kinds - {'sts'}))} "
+                "data has none: give each a step of its own"
+            )
         needs_negative = self.objective.name in {"triplet", "distil-margins"}
         if needs_negative and "ranking" in kinds and self.negatives < 1:
             raise InputError(f"step {self.name!r}: {self.objective.name} needs negatives = 1 up")
@@ -135,7 +140,13 @@ class TrainStep:
     def _check_teacher(self) -> None:
         name = self.objective.name
         needs = name in {"distil-vectors", "pair-distillation"}
-        may = needs or (name == "distil-margins" and all(d.kind != "margins" for d in self.data))
+        own = {data.kind == "margins" for data in self.data}
+        if len(own) > 1:
+            raise InputError(
+                f"step {self.name!r}: some data has margins of its own and some needs a teacher's: "
+                "give each a step of its own"
+            )
+        may = needs or (name == "distil-margins" and own == {False})
         if may and self.teacher is None:
             raise InputError(f"step {self.name!r}: {name} needs a teacher: name a model")
         if self.teacher is not None and not may:

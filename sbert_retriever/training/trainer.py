@@ -11,7 +11,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sbert_retriever.errors import InputError
 from sbert_retriever.training.collating import Collate, CollatePairs, CollateTexts
 from sbert_retriever.training.config import TrainConfig, TrainStep
 from sbert_retriever.training.config_file import read_config
@@ -214,8 +213,6 @@ def _collate(step: TrainStep, model: Model) -> Collate:
     if not isinstance(model, PairModel):
         return CollateTexts(model, step.objective.name)
     graded = step.objective.name == "pair-binary" and any(d.kind != "sts" for d in step.data)
-    if graded and any(d.kind == "sts" for d in step.data):
-        raise InputError(f"step {step.name!r}: give sts data a step of its own")
     return CollatePairs(model, graded=graded)
 
 

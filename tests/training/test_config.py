@@ -63,6 +63,21 @@ def with_step(**changes) -> dict:
             "encoding is 'latin_9x', which Python does not know",
         ),
         (with_step(teacher="m"), "takes no teacher"),
+        (
+            with_step(
+                objective="distil-margins",
+                data=[{"kind": "margins", "files": ["a"]}, {"kind": "triplets", "files": ["b"]}],
+            ),
+            "some data has margins of its own and some needs a teacher's",
+        ),
+        (
+            with_step(
+                objective="pair-binary",
+                data=[{"kind": "sts", "files": ["a"]}, {"kind": "ranking", "files": ["b"]}],
+                negatives=0,
+            ),
+            "sts data has scores",
+        ),
         (with_step(view="crops"), "a view is for in-batch over texts"),
         (with_step(matryoshka=[8, 8]), "matryoshka is [8, 8]"),
         (with_step(matryoshka=[8], matryoshka_weights=[1.0]), "expected 2"),
