@@ -224,6 +224,14 @@ def test_matryoshka_is_the_sum_over_widths() -> None:
     same(module([q, p], None), expected)
 
 
+def test_a_student_that_is_its_teacher_has_nothing_to_learn_at_any_width() -> None:
+    """Vectors of length 1, cut and set to length 1 again, are compared with the teacher's alike."""
+    (teacher,) = (torch.nn.functional.normalize(x, dim=1) for x in single(1))
+    parts = [read_objective("distil-vectors").build(dim) for dim in (8, 32)]
+    module = MatryoshkaModule(parts, dims=(8, 32), weights=(1.0, 1.0), normalize=True)
+    assert module([teacher], teacher).item() == pytest.approx(0, abs=1e-12)
+
+
 # Values by hand --------------------------------------------------------------------------
 
 

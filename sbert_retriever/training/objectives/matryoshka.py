@@ -20,7 +20,7 @@ class MatryoshkaModule(nn.Module):
 
     Args:
         parts: An objective for each width.
-        dims: The widths m.
+        dims: The widths m, the full one last.
         weights: w_m.
         normalize: Whether shortened vectors are set to length 1, as the model then gives them.
     """
@@ -40,7 +40,7 @@ class MatryoshkaModule(nn.Module):
     def forward(self, vectors: Sequence[Tensor], target: Tensor | None) -> Tensor:
         """The loss of columns of vectors (batch, dim)."""
         losses = [
-            weight * part(self._shortened(vectors, dim), _shortened_target(target, dim))
+            weight * part(self._shortened(vectors, dim), self._shortened_target(target, dim))
             for part, dim, weight in zip(self.parts, self.dims, self.weights, strict=True)
         ]
         return torch.stack(losses).sum()
@@ -48,8 +48,9 @@ class MatryoshkaModule(nn.Module):
     def _shortened(self, vectors: Sequence[Tensor], dim: int) -> list[Tensor]:
         return [first_dimensions(x, dim, normalize=self.normalize) for x in vectors]
 
-
-def _shortened_target(target: Tensor | None, dim: int) -> Tensor | None:
-    """A teacher's vectors are shortened as the student's; labels and scores stay."""
-    vectors = target is not None and target.ndim == 2 and target.shape[1] > dim
-    return target[:, :dim] if vectors and target is not None else target
+    def _shortened_target(self, target: Tensor | None, dim: int) -> Tensor | None:
+        """A teacher's vectors are shortened as the student's; labels, scores and margins stay."""
+        full = self.dims[-1]
+        if target is None or dim == full or target.shape[1:] != (full,):
+            return target
+        return first_dimensions(target, dim, normalize=self.normalize)
