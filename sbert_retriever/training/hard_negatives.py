@@ -38,7 +38,7 @@ def mine_hard_negatives(
     scorer: Scorer | None = None,
     margin: float = 3.0,
 ) -> MinedNegatives:
-    """The passages nearest to each query that are none of its positives.
+    """The passages nearest to each query that are none of its positives, nor the query itself.
 
     Much of what a retriever finds near a query answers it, though nobody said so. With a scorer, a
     passage counts as a negative only if its score is below the positive's by the margin (the
@@ -81,7 +81,7 @@ def mine_hard_negatives(
 def _near(
     retriever: Retriever, positives: Mapping[str, set[str]], candidates: int
 ) -> Iterator[tuple[str, list[str]]]:
-    """Each query with the texts found for it that are not its own positives."""
+    """Each query with the texts found for it that are neither its own positives nor itself."""
     plain = retriever.with_reranker(None)
     asked = list(positives)
     for start in range(0, len(asked), _AT_ONCE):
@@ -89,7 +89,8 @@ def _near(
         answers = plain.search_batch(queries, k=candidates, mode="dense")
         for query, hits in zip(queries, answers, strict=True):
             texts = dict.fromkeys(hit.text for hit in hits)
-            yield query, [text for text in texts if text not in positives[query]]
+            own = {query, *positives[query]}
+            yield query, [text for text in texts if text not in own]
 
 
 def _below(

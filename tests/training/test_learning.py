@@ -116,6 +116,13 @@ def test_the_nearest_passages_that_are_no_positive_are_negatives(animals) -> Non
     )
 
 
+def test_a_query_that_is_a_passage_too_is_not_its_own_negative(animals) -> None:
+    """Questions are mined among questions, where each is the nearest to itself."""
+    pairs = [(PASSAGES["purr"], PASSAGES["sleep"])]
+    [row] = mine_hard_negatives(animals, pairs, negatives=4, candidates=4).rows
+    assert sorted(row["negatives"]) == sorted([PASSAGES["bark"], PASSAGES["run"]])
+
+
 def test_what_the_cross_encoder_takes_for_an_answer_is_no_negative(animals) -> None:
     """The positive scores 5, another passage 4: with a margin of 3 it is left out."""
     scorer = TableScorer({PASSAGES["purr"]: 5.0, PASSAGES["sleep"]: 4.0, PASSAGES["bark"]: -1.0})
