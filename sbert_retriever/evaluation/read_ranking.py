@@ -83,14 +83,17 @@ def beir_qrels(folder: str | PathLike[str], *, split: str = "test") -> Path:
 def read_corpus(path: str | PathLike[str]) -> Iterator[Passage]:
     """The passages of a BEIR corpus.jsonl, one at a time; the text is title and text.
 
+    A title alone will do: published corpora have articles without an abstract.
+
     Raises:
-        ReadError: A line has no id or no text.
+        ReadError: A line has no id, or neither a title nor a text.
     """
     for number, record in json_lines(Path(path)):
         where = place_of(path, number)
         passage_id = text_field(record, ("_id", "id"), where)
-        text = text_field(record, ("text",), where)
         title = record.get("title") or ""
+        alone = bool(str(title).strip()) and not str(record.get("text") or "").strip()
+        text = "" if alone else text_field(record, ("text",), where)
         yield Passage(passage_id, f"{title} {text}".strip(), record.get("metadata") or {})
 
 

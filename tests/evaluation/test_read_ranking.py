@@ -53,6 +53,15 @@ def test_a_beir_folder(beir):
     assert read_queries(beir) == read.queries
 
 
+def test_a_passage_may_be_a_title_alone(tmp_path):
+    """Many articles of TREC-COVID have no abstract."""
+    path = file(tmp_path, "corpus.jsonl", jsonl({"_id": "p1", "title": "Cats", "text": ""}))
+    assert list(read_corpus(path)) == [Passage("p1", "Cats")]
+    path = file(tmp_path, "corpus.jsonl", jsonl({"_id": "p1", "title": " ", "text": ""}))
+    with pytest.raises(ReadError, match=r"corpus\.jsonl, line 1: no 'text' that holds text"):
+        list(read_corpus(path))
+
+
 def test_a_split_that_is_not_there_names_those_that_are(beir):
     with pytest.raises(ReadError, match=r"qrels/dev\.tsv; there are: test"):
         read_beir(beir, split="dev")
