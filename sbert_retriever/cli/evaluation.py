@@ -186,6 +186,7 @@ def evaluate(
         write_learning_curve,
     )
     from sbert_retriever.evaluation.retrieval import MEASURES
+    from sbert_retriever.evaluation.significance import check_comparison
     from sbert_retriever.evaluation.tasks import Request, make_plan
 
     how = ModelOptions(device=device, dtype=dtype, pooling=pooling)
@@ -205,6 +206,7 @@ def evaluate(
         labels=None if labels is None else _words(labels),
         protocol=Protocol(folds=folds, inner_folds=inner_folds, seed=seed),
     )
+    chosen = check_comparison(test, draws=draws)
     check_drawing(plot)
     check_drawing(curve)
     histories = {} if curve is None else {model: read_history(model)}
@@ -215,7 +217,7 @@ def evaluate(
         found.append(runner.measured(against))
     if task == "argument" and not runner.saw_cross_encoder and cross_encoder != _NOBODY:
         found.append(runner.measured(cross_encoder, beside=True))
-    report = Report(found, compared=against is not None, test=test, draws=draws, seed=seed)
+    report = Report(found, compared=against is not None, test=chosen, draws=draws, seed=seed)
     if json:
         put_json(report.to_dict())
     else:

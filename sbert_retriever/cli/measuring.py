@@ -92,16 +92,13 @@ class Report:
     """
 
     def __init__(
-        self, found: Sequence[TaskResult], *, compared: bool, test: str, draws: int, seed: int
+        self, found: Sequence[TaskResult], *, compared: bool, test: Test, draws: int, seed: int
     ) -> None:
         self._found = found
         self._test = test
         self._differences: dict[str, PairedDifference] = {}
         if compared:
-            chosen: Test = "permutation" if test == "permutation" else "bootstrap"
-            if test != chosen:
-                raise InputError(f"--test is {test!r}, expected bootstrap or permutation")
-            self._differences = compare(found[0], found[1], test=chosen, draws=draws, seed=seed)
+            self._differences = compare(found[0], found[1], test=test, draws=draws, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the first model's figures; others under `others`."""
@@ -127,7 +124,7 @@ class Report:
         return "\n\n".join(parts)
 
     def draw(self, path: str) -> None:
-        """Bars of every model's headline, with the intervals of the differences where known."""
+        """Bars of every model's headline."""
         from sbert_retriever.evaluation.plots import write_comparison
 
         write_comparison(self._found, path)

@@ -53,7 +53,8 @@ def compare(
     Raises:
         InputError: The two are not of the same sets and items, or an argument is out of range.
     """
-    _check(ours, theirs, test=test, draws=draws, level=level)
+    check_comparison(test, draws=draws, level=level)
+    _check_items(ours, theirs)
     pairs = list(zip(ours.sets, theirs.sets, strict=True))
     averaged = ours.averaged and len(pairs) > 1
     found = _with_mean([np.array(_found(a, b)) for a, b in pairs], wanted=averaged)
@@ -76,11 +77,24 @@ def _with_mean(parts: list[Numbers], *, wanted: bool) -> list[Numbers]:
     return [*parts, np.mean(parts, axis=0)] if wanted else parts
 
 
-def _check(ours: TaskResult, theirs: TaskResult, *, test: str, draws: int, level: float) -> None:
-    if test not in get_args(Test):
-        raise InputError(f"test is {test!r}, expected one of {', '.join(get_args(Test))}")
+def check_comparison(test: str, *, draws: int, level: float = 0.95) -> Test:
+    """Refuse arguments of `compare` before two models are measured for it.
+
+    Returns:
+        The test.
+
+    Raises:
+        InputError: One is unknown or out of range.
+    """
+    known: tuple[Test, ...] = get_args(Test)
+    if test not in known:
+        raise InputError(f"test is {test!r}, expected one of {', '.join(known)}")
     if draws < 1 or not 0 < level < 1:
         raise InputError(f"draws is {draws} and level {level}: give 1 or more, and 0 < level < 1")
+    return known[known.index(test)]
+
+
+def _check_items(ours: TaskResult, theirs: TaskResult) -> None:
     shapes = [[(one.name, one.items) for one in result.sets] for result in (ours, theirs)]
     if shapes[0] != shapes[1]:
         raise InputError(

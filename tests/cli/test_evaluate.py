@@ -113,6 +113,8 @@ def test_a_bi_encoder_is_no_cross_encoder(run, tiny, tmp_path):
         (["--task", "stsb", "--data", "DATA", "--language", "fr"], "with that split: de, en", 1),
         (["--task", "transfer", "--data", "DATA", "--set", "XX"], "no set 'XX', expected one", 2),
         (["--task", "stsb", "--data", "DATA", "--folds", "1"], "folds is 1", 2),
+        (["--task", "stsb", "--data", "DATA", "--against", "m", "--test", "t"], "test is 't'", 2),
+        (["--task", "stsb", "--data", "DATA", "--against", "m", "--draws", "0"], "draws is 0", 2),
     ],
 )
 def test_wrong_use_is_told_before_a_model_is_looked_for(run, data, words, said, code):
