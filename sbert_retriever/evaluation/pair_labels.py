@@ -21,6 +21,7 @@ from sbert_retriever.evaluation.transfer_tasks import f1
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 _CONJNLI = "conj_dev.tsv"
+_NO_AND_YES = {("0", "1"), ("no", "yes"), ("false", "true")}
 
 
 def read_nli(data: Path) -> list[LabelledPairs]:
@@ -88,8 +89,9 @@ def measure_labels(
     Args:
         scorer: A cross-encoder.
         pairs: With their labels.
-        names: What the model's labels are called in the data, in the model's order; None where the
-            model says so itself.
+        names: What the model's labels are called in the data, in the model's order; of a model of
+            one score the label that a high score means. None where the model says so itself, or
+            the two labels do: 0 and 1, no and yes, false and true.
 
     Returns:
         Of a model of several labels `accuracy`, `f1_macro` and `f1_<label>`. Of a model of one
@@ -103,7 +105,8 @@ def measure_labels(
     logits = scorer.predict_logits(list(zip(pairs.left, pairs.right, strict=True)))
     gold = np.array(pairs.labels)
     if logits.shape[1] == 1:
-        return _of_score(pairs, gold, logits[:, 0].astype(np.float64), started)
+        positive = gold == _high(scorer, pairs, names)
+        return _of_score(pairs, positive, logits[:, 0].astype(np.float64), started)
     labels = _labels(scorer, gold, names)
     told = np.array(labels)[logits.argmax(axis=1)]
     right = 100.0 * (told == gold)
@@ -140,16 +143,33 @@ def _labels(
     return found
 
 
-def _of_score(
-    pairs: LabelledPairs, gold: npt.NDArray[np.str_], scores: Numbers, started: float
-) -> SetResult:
-    classes = sorted(set(gold.tolist()))
+def _high(scorer: CrossEncoder, pairs: LabelledPairs, names: Sequence[str] | None) -> str:
+    """Which of the data's two labels a high score means.
+
+    Raises:
+        InputError: There are not two, or nothing says which.
+    """
+    classes = sorted(set(pairs.labels))
     if len(classes) != 2:
         raise InputError(
             f"the model gives one score, and {pairs.name} has {len(classes)} labels "
             f"({', '.join(classes)}), expected two"
         )
-    positive = gold == classes[1]
+    folded = {label.casefold(): label for label in classes}
+    given = [name.casefold() for name in (scorer.labels if names is None else names)]
+    if len(given) == 1 and given[0] in folded:
+        return folded[given[0]]
+    if names is None and tuple(folded) in _NO_AND_YES:
+        return classes[1]
+    raise InputError(
+        f"{scorer.name} gives one score, and {pairs.name} has the labels {classes[0]!r} and "
+        f"{classes[1]!r}: name the one that a high score means with --labels"
+    )
+
+
+def _of_score(
+    pairs: LabelledPairs, positive: npt.NDArray[np.bool_], scores: Numbers, started: float
+) -> SetResult:
     cut = max(np.unique(scores), key=lambda at: int(((scores >= at) == positive).sum()))
     right = 100.0 * ((scores >= cut) == positive)
     figures = {

@@ -67,6 +67,21 @@ def test_one_score_for_two_labels():
         measure_labels(TableClassifier(("score",), scores), PAIRS)
 
 
+def test_which_of_two_labels_a_high_score_means_is_asked_for():
+    """By the alphabet "paraphrase" comes first, and its AUROC would be that of the other one."""
+    labels = ("unrelated", "unrelated", "paraphrase", "paraphrase")
+    pairs = LabelledPairs("p", ("x",) * 4, ("a", "b", "c", "d"), labels)
+    scores = {"a": [0.1], "b": [0.4], "c": [0.35], "d": [0.8]}
+    model = TableClassifier(("LABEL_0",), scores)
+    with pytest.raises(InputError, match="'paraphrase' and 'unrelated': name the one that a high"):
+        measure_labels(model, pairs)
+    with pytest.raises(InputError, match="name the one that a high score means"):
+        measure_labels(model, pairs, names=["paraphrase", "unrelated"])
+    assert measure_labels(model, pairs, names=["Paraphrase"]).figures["auroc"] == 75
+    named = TableClassifier(("paraphrase",), scores)
+    assert measure_labels(named, pairs).figures["auroc"] == 75
+
+
 def test_auroc_is_scikit_learns_with_ties():
     rng = np.random.default_rng(0)
     scores, positive = rng.integers(0, 5, 50).astype(float), rng.random(50) < 0.4
