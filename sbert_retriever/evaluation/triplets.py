@@ -24,6 +24,7 @@ from sbert_retriever.evaluation.similarity import SIMILARITIES, Numbers, encode_
 from sbert_retriever.evaluation.sts_sets import folder_of
 from sbert_retriever.types import Encoder
 
+_COLUMNS = ("anchor", "positive", "negative")
 _TEST_SHARE = 0.2
 _FEWEST_CHARACTERS = 20
 
@@ -77,7 +78,8 @@ def read_triplets(path: Path) -> Triplets:
 
     Args:
         path: JSON lines where the name ends in .jsonl, .json or .ndjson; with the keys anchor,
-            positive and negative.
+            positive and negative. Other files may have these names in their first line, as those
+            that are trained on.
 
     Raises:
         ReadError: A line does not fit, or there is none.
@@ -89,16 +91,19 @@ def read_triplets(path: Path) -> Triplets:
 
 
 def _tab_rows(path: Path) -> Iterator[tuple[str, str, str]]:
-    for _, (anchor, positive, negative) in tab_fields(path, 3):
+    for place, (number, fields) in enumerate(tab_fields(path, 3)):
+        if not place and tuple(name.strip().casefold() for name in fields) == _COLUMNS:
+            continue
+        if not all(text.strip() for text in fields):
+            raise ReadError(f"{place_of(path, number)}: a text is empty, expected three texts")
+        anchor, positive, negative = fields
         yield anchor, positive, negative
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, str, str]]:
     for number, record in json_lines(path):
         where = place_of(path, number)
-        anchor, positive, negative = (
-            text_field(record, (key,), where) for key in ("anchor", "positive", "negative")
-        )
+        anchor, positive, negative = (text_field(record, (key,), where) for key in _COLUMNS)
         yield anchor, positive, negative
 
 

@@ -46,6 +46,8 @@ def test_against_the_evaluator_of_sentence_transformers(tiny_folder, tiny_encode
 def test_files(file):
     read = read_triplets(file("t.tsv", "a\tb\tc\nd\te\tf\n"))
     assert read == Triplets("t", ("a", "d"), ("b", "e"), ("c", "f"))
+    named = file("named.tsv", "anchor\tpositive\tnegative\na\tb\tc\n")
+    assert read_triplets(named) == Triplets("named", ("a",), ("b",), ("c",))
     line = '{"anchor": "a", "positive": "b", "negative": "c"}\n'
     assert read_triplets(file("t.jsonl", line)) == Triplets("t", ("a",), ("b",), ("c",))
 
@@ -55,6 +57,7 @@ def test_files(file):
     [
         ("t.tsv", "a\tb\tc\nd\te\n", r"t\.tsv, line 2: 2 fields"),
         ("t.tsv", "", "holds no triplet"),
+        ("t.tsv", "a\tb\tc\nd\t\tf\n", r"t\.tsv, line 2: a text is empty"),
         ("t.jsonl", '{"anchor": "a", "positive": "b"}\n', r"line 1: no 'negative'"),
         ("t.jsonl", "{", r"t\.jsonl, line 1: not JSON"),
     ],
