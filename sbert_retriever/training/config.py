@@ -25,7 +25,8 @@ class TrainStep:
         objective: What is learned; `read_objective` makes one by name.
         data: Where from; several are put together.
         epochs: How often each example is seen.
-        max_updates: Stop after so many updates of the weights; None is when the epochs are over.
+        max_updates: Make so many updates of the weights, whatever `epochs` says: the data is gone
+            through again where it ends before. None is when the epochs are over.
         batch_size: Examples at once on each device.
         accumulate: Batches an update is made of.
         learning_rate: Of AdamW, at its highest.

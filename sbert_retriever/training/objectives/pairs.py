@@ -77,8 +77,8 @@ class PairRegression:
 class PairBinary:
     """The sigmoid of a pair's logit is how well the two belong together.
 
-    From `sts` data the score is the target; from pairs, triplets and rankings a query's positives
-    are 1 and its negatives 0.
+    From `sts` data the score is the target; from triplets and rankings a query's positives are 1
+    and its negatives 0.
     """
 
     name: ClassVar[str] = "pair-binary"
