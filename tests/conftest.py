@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from http.server import HTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 from qdrant_client import QdrantClient
@@ -182,13 +185,67 @@ def _as_pylate(folder: Path, settings: dict[str, Any]) -> Path:
 _LAYOUTS = {"colbert-ai": _as_colbert_ai, "pylate": _as_pylate}
 
 
+_OLDEST = (1, 16)
+_GRPC_PORT = 6334
+
+
+@dataclass(frozen=True)
+class QdrantServer:
+    """The server that QDRANT_URL names; it may lie on another machine, and be busy."""
+
+    url: str
+    version: tuple[int, ...] = ()
+    timeout_s: int = 60
+
+    def client(self) -> QdrantClient:
+        """A client of its own, to be closed."""
+        key = os.environ.get("QDRANT_API_KEY")
+        # The version check warns in a thread, and it is asked for here where it matters.
+        return QdrantClient(
+            self.url, api_key=key, timeout=self.timeout_s, check_compatibility=False
+        )
+
+    def drop(self, collection_name: str) -> None:
+        """Delete a collection, if it is there."""
+        with closing(self.client()) as client:
+            client.delete_collection(collection_name)
+
+    def speaks_grpc(self) -> bool:
+        """Whether its port for gRPC can be reached, too."""
+        try:
+            socket.create_connection((urlsplit(self.url).hostname, _GRPC_PORT), timeout=5).close()
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture(scope="session")
+def qdrant_server() -> QdrantServer:
+    """A Qdrant server to test with."""
+    url = os.environ.get("QDRANT_URL")
+    if not url:
+        pytest.skip("QDRANT_URL is not set: no Qdrant server to test with")
+    with closing(QdrantServer(url).client()) as client:
+        said = client.info().version
+    found = QdrantServer(url, tuple(int(number) for number in re.findall(r"\d+", said)[:2]))
+    if found.version < _OLDEST:
+        pytest.skip(f"the server at QDRANT_URL is Qdrant {said}, and 1.16 or newer is needed")
+    return found
+
+
 @dataclass
 class Engine:
     """One way to keep a collection; `open` gives retrievers that see the same data."""
 
     name: str
     settings: dict[str, Any]
+    server: QdrantServer | None = None
     opened: list[Retriever] = field(default_factory=list)
+
+    def needs(self, *version: int) -> None:
+        """Skip the test where a server is older than what it is about."""
+        if self.server is not None and self.server.version < version:
+            pytest.skip(f"needs Qdrant {'.'.join(map(str, version))}, and the server is older")
 
     def open(self, **options: Any) -> Retriever:
         """A retriever over this engine; closed at the end of the test."""
@@ -203,12 +260,19 @@ def _settings(name: str, folder: Path) -> dict[str, Any]:
         return {"location": folder / "index"}
     if name == "memory":
         return {"location": ":memory:"}
-    if name == "local":
-        return {"client": QdrantClient(":memory:")}
-    url = os.environ.get("QDRANT_URL")
-    if not url:
-        pytest.skip("QDRANT_URL is not set: no Qdrant server to test with")
-    return {"location": url, "prefer_grpc": name == "server-grpc"}
+    return {"client": QdrantClient(":memory:")}
+
+
+def _server_settings(server: QdrantServer, *, grpc: bool) -> dict[str, Any]:
+    if grpc and not server.speaks_grpc():
+        pytest.skip(f"port {_GRPC_PORT} of QDRANT_URL cannot be reached: no gRPC to test with")
+    return {
+        "location": server.url,
+        "prefer_grpc": grpc,
+        "timeout_s": server.timeout_s,
+        # Others may be testing there at the same time.
+        "collection_name": f"test-{uuid.uuid4().hex[:12]}",
+    }
 
 
 ENGINES = [
@@ -223,24 +287,27 @@ ENGINES = [
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """Every engine in turn: a folder, memory, the client's local mode, a server (REST, gRPC)."""
-    yield from _engine(request.param, tmp_path)
+    yield from _engine(request, tmp_path)
 
 
 @pytest.fixture(params=[name for name in ENGINES if name != "memory"])
 def lasting_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """Those engines whose collections can be opened again."""
-    yield from _engine(request.param, tmp_path)
+    yield from _engine(request, tmp_path)
 
 
-def _engine(name: str, folder: Path) -> Iterator[Engine]:
-    made = Engine(name, _settings(name, folder))
-    if made.name.startswith("server"):
-        made.settings["collection_name"] = f"test-{uuid.uuid4().hex[:12]}"
+def _engine(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
+    name = request.param
+    if name.startswith("server"):
+        server = request.getfixturevalue("qdrant_server")
+        made = Engine(name, _server_settings(server, grpc=name == "server-grpc"), server)
+    else:
+        made = Engine(name, _settings(name, folder))
     yield made
     for retriever in made.opened:
-        if made.name.startswith("server"):
-            retriever.store.connection.client.delete_collection(retriever.store.collection_name)
         retriever.close()
+    if made.server is not None:
+        made.server.drop(made.settings["collection_name"])
 
 
 _HALF = Storage(datatype="float16")

@@ -6,13 +6,12 @@ where there is one.
 
 from __future__ import annotations
 
-import os
 from asyncio import to_thread
 from contextlib import closing
 from functools import partial
 
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.cli import main
@@ -281,8 +280,7 @@ def test_a_real_server_spreads_a_collection(engine):
 def test_a_real_cluster_keeps_tenants_apart(engine):
     if not engine.name.startswith("server"):
         pytest.skip("is for a server")
-    key = os.environ.get("QDRANT_API_KEY")
-    with closing(QdrantClient(engine.settings["location"], api_key=key)) as one:
+    with closing(engine.server.client()) as one:
         if one.cluster_status().status != "enabled":
             pytest.skip("this server is no cluster")
     acme = engine.open(storage=Storage(shard_by_tenant=True), tenant="acme")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -35,10 +34,10 @@ KINDS: dict[str, dict[str, Any]] = {
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The constructor's arguments for each engine, and for each kind of collection."""
     if request.param in KINDS:
-        for arguments in _engine("folder", tmp_path):
+        for arguments in _engine("folder", tmp_path, request):
             yield {**arguments, **KINDS[request.param]}
     else:
-        yield from _engine(request.param, tmp_path)
+        yield from _engine(request.param, tmp_path, request)
 
 
 @pytest.fixture
@@ -50,10 +49,10 @@ def close(place: dict[str, Any]) -> float:
 @pytest.fixture(params=["folder", "memory", "local", _SERVER])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The constructor's arguments for each engine alone."""
-    yield from _engine(request.param, tmp_path)
+    yield from _engine(request.param, tmp_path, request)
 
 
-def _engine(engine: str, folder: Path) -> Iterator[dict[str, Any]]:
+def _engine(engine: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     name = f"docs-{uuid.uuid4().hex}"
     if engine == "folder":
         yield {"location": folder / "index", "collection_name": name}
@@ -64,13 +63,9 @@ def _engine(engine: str, folder: Path) -> Iterator[dict[str, Any]]:
         yield {"client": client, "collection_name": name}
         client.close()
     else:
-        url = os.environ.get("QDRANT_URL")
-        if not url:
-            pytest.skip("QDRANT_URL is not set: no Qdrant server to test with")
-        yield {"location": url, "collection_name": name}
-        client = QdrantClient(url)
-        client.delete_collection(name)
-        client.close()
+        server = request.getfixturevalue("qdrant_server")
+        yield {"location": server.url, "collection_name": name, "timeout_s": server.timeout_s}
+        server.drop(name)
 
 
 @pytest.fixture(params=["sync", "async"])

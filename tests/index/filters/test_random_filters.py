@@ -492,6 +492,7 @@ def test_random_native_filters_mean_the_same_in_every_engine(engines, payloads):
 @pytest.mark.filterwarnings("ignore::sbert_retriever.errors.UnknownFieldWarning")
 def test_random_filters_through_a_retriever(lasting_engine, payloads):
     """Both forms, on a server too, count and scroll what the written meaning says."""
+    lasting_engine.needs(1, 20)  # for beginnings and parts of texts
     retriever = lasting_engine.open()
     retriever.index(Passage(str(i), "text", payload) for i, payload in enumerate(payloads))
     rng = random.Random(13)
