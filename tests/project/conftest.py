@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
+# What is set for the tests alone; a server's warnings would be errors in an example.
+_OURS = ("PYTEST", "COV_", "QDRANT_")
 
 
 class Clean:
@@ -26,7 +28,7 @@ class Clean:
     def environment(self, **changes: str) -> dict[str, str]:
         paths = [str(ROOT), str(ROOT / "integrations"), os.environ.get("PYTHONPATH", "")]
         return {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV_"))},
+            **{k: v for k, v in os.environ.items() if not k.startswith(_OURS)},
             "HF_HUB_OFFLINE": "1",
             "PATH": os.pathsep.join([str(BIN), os.environ.get("PATH", "")]),
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
