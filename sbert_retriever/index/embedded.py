@@ -252,12 +252,9 @@ class EmbeddedClient:
 
     def update_collection(self, collection_name: str, *, metadata: Mapping[str, Any]) -> bool:
         """Replace the named keys of a collection's metadata."""
-        with self._guard:
-            shard = self._shard(collection_name)
+        with self._described(collection_name) as (shard, description):
             self._check_current(collection_name, shard)
-            description = read_description(shard.folder)
             description.metadata.update(metadata)
-            write_description(shard.folder, description)
         return True
 
     def create_payload_index(
@@ -266,13 +263,10 @@ class EmbeddedClient:
         """Index a payload field, so that filters on it are fast."""
         schema = convert.edge_payload_schema(field_schema)
         operation = edge.UpdateOperation.create_field_index(field_name, schema)
-        with self._guard:
-            result = self._update(collection_name, operation)
-            place = self._shard(collection_name).folder
-            description = read_description(place)
+        result = self._update(collection_name, operation)
+        with self._described(collection_name) as (_, description):
             kind = models.PayloadSchemaType(getattr(field_schema, "type", field_schema))
             description.payload_schema[field_name] = kind.value
-            write_description(place, description)
         return result
 
     def optimize(self, collection_name: str, *, force: bool = False) -> bool:
@@ -293,11 +287,9 @@ class EmbeddedClient:
             return False
         shard.optimize()
         if description.sparse_vectors:
-            with self._guard:
-                description = read_description(shard.folder)
+            with self._described(collection_name) as (_, description):
                 indexed = shard.use(lambda engine: engine.info()).indexed_vectors_count
                 description.in_graph = max(indexed - points, 0)
-                write_description(shard.folder, description)
         return True
 
     def flush(self, collection_name: str) -> None:
@@ -421,6 +413,19 @@ class EmbeddedClient:
         return models.CountResult(count=found)
 
     # Inside -----------------------------------------------------------------------------
+
+    @contextmanager
+    def _described(self, collection_name: str) -> Iterator[tuple[Shard, Description]]:
+        """A collection's description, to be changed; written where the block ends well.
+
+        Other clients of this process have the same shard, and wait meanwhile. Inside the block no
+        collection is looked up: who renames several waits for this shard with that lock in hand.
+        """
+        shard = self._shard(collection_name)
+        with shard.held():
+            description = read_description(shard.folder)
+            yield shard, description
+            write_description(shard.folder, description)
 
     def _update(self, collection_name: str, operation: Any) -> models.UpdateResult:
         shard = self._shard(collection_name)

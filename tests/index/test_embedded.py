@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -80,6 +81,23 @@ def test_a_second_opening_in_the_process_shares_the_first(tmp_path):
     second.close()
     with open_folder(tmp_path) as third:
         assert third.count() == 6
+
+
+def test_what_two_openings_say_of_a_collection_is_kept_of_both(tmp_path):
+    """One description lies beside the shard: neither opening may write over the other's part."""
+    open_folder(tmp_path).close()
+    clients = {name: EmbeddedClient(tmp_path) for name in "ab"}
+
+    def describe(name):
+        for n in range(50):
+            clients[name].update_collection("default", metadata={f"{name}{n}": n})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(describe, clients))
+    kept = clients["a"].get_collection("default").config.metadata
+    assert {f"{name}{n}" for name in clients for n in range(50)} <= set(kept)
+    for client in clients.values():
+        client.close()
 
 
 def test_another_process_is_told_who_holds_the_folder(tmp_path):
