@@ -80,10 +80,13 @@ class Connection:
         if self.make_async is None:
             return self.async_client
         loop = asyncio.get_running_loop()
-        if loop not in self._twins:
-            living = {known: twin for known, twin in self._twins.items() if not known.is_closed()}
-            self._twins = {**living, loop: self.make_async()}
-        return self._twins[loop]
+        twin = self._twins.get(loop)
+        if twin is None:
+            # Loops of other threads put theirs into the same dict meanwhile: it is never replaced.
+            for ended in [known for known in list(self._twins) if known.is_closed()]:
+                self._twins.pop(ended, None)
+            twin = self._twins[loop] = self.make_async()
+        return twin
 
     def close(self) -> None:
         """Close what this connection opened; a client that was handed in stays open."""

@@ -5,6 +5,7 @@ import gc
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -171,6 +172,31 @@ def test_one_retriever_serves_one_event_loop_after_another():
             # Both loops have ended, so nobody can close what was open in them.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+def test_event_loops_of_two_threads_have_a_client_each():
+    """A loop that asks for the first time must not lose the client of another, made meanwhile."""
+    made, other = [], asyncio.new_event_loop()
+
+    def ask_elsewhere():
+        return other.run_until_complete(connection.arun(store.exists()))
+
+    def make():
+        made.append(AsyncQdrantClient(":memory:"))
+        own = made[-1]
+        if len(made) == 1:
+            with ThreadPoolExecutor(1) as pool:
+                assert pool.submit(ask_elsewhere).result() is False
+        return own
+
+    client = QdrantClient(":memory:")
+    connection = Connection(client, "local", "client", owned=True, make_async=make)
+    store = PassageStore(connection, "c")
+    assert asyncio.run(connection.arun(store.exists())) is False
+    assert ask_elsewhere() is False
+    assert len(made) == 2
+    other.run_until_complete(connection.aclose())
+    other.close()
 
 
 def test_an_asynchronous_client_must_be_one_and_have_a_server(tmp_path):
