@@ -82,7 +82,7 @@ def searched(
     reranked = perf_counter() if reranker is not None else ended
     chosen = [answer.hits for answer in answers]
     if _staged(profile):
-        chosen = [in_groups(hits, asked) for hits in chosen]
+        chosen = [in_groups(timed, hits, asked) for hits in chosen]
     if asked.group_by is None:
         chosen = [hits[: asked.k] for hits in chosen]
     texts = yield from grown(timed, chosen, asked)

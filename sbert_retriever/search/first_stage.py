@@ -138,15 +138,15 @@ def by_both(
     ]
     hits = yield from hits_of(store, rankings, SCORE_KINDS[one.method or "weighted"])
     hits = yield from _varied(store, vectors, hits, asked)
-    hits = [in_groups(each, asked) for each in hits]
+    hits = [in_groups(store, each, asked) for each in hits]
     return (yield from _kept(store, hits, condition, asked))
 
 
-def in_groups(hits: list[Hit], asked: Search) -> list[Hit]:
+def in_groups(store: PassageStore, hits: list[Hit], asked: Search) -> list[Hit]:
     """The best of each group among hits that are there, where groups are asked for."""
     if asked.group_by is None:
         return hits
-    return grouped_hits(hits, field=asked.group_by, k=asked.k, size=asked.group_size)
+    return grouped_hits(store, hits, field=asked.group_by, k=asked.k, size=asked.group_size)
 
 
 def _groups(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.index.filters import payload_key
+from sbert_retriever.index.filters import field_names, payload_key
 from sbert_retriever.index.points import SOURCE_KEY
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
@@ -23,7 +23,7 @@ Find: TypeAlias = Callable[[models.Filter | None, int], Steps[list[Hit]]]
 """The n best hits under a condition."""
 
 _LEAST_FETCHED = 50
-_SOURCE = "source"
+_SOURCES = ("source", SOURCE_KEY)
 
 
 def grouped(
@@ -46,16 +46,18 @@ def grouped(
         size: How many hits of each at most.
 
     Raises:
-        InputError: A passage has a list, an object or a fraction under the field.
+        InputError: The field is no path to a single value; or a passage has a list, an object or a
+            fraction there.
     """
     groups: dict[Any, list[Hit]] = {}
+    names = _names(store, field)
     complete = False
     while len(groups) < k and not complete:
         wanted = max(_LEAST_FETCHED, 4 * size * (k - len(groups)))
         hits = yield from find(_without(store, condition, field, groups), wanted)
         complete = len(hits) < wanted
         for hit in hits:
-            groups.setdefault(_value(hit, field), []).append(hit)
+            groups.setdefault(_value(hit, names), []).append(hit)
     for value in list(groups)[:k]:
         short = len(groups[value]) < size and not isinstance(value, _Alone)
         if short and not complete:
@@ -64,11 +66,14 @@ def grouped(
     return _flat(groups, k, size)
 
 
-def grouped_hits(hits: Iterable[Hit], *, field: str, k: int, size: int) -> list[Hit]:
+def grouped_hits(
+    store: PassageStore, hits: Iterable[Hit], *, field: str, k: int, size: int
+) -> list[Hit]:
     """The same among hits that are there already."""
     groups: dict[Any, list[Hit]] = {}
+    names = _names(store, field)
     for hit in hits:
-        groups.setdefault(_value(hit, field), []).append(hit)
+        groups.setdefault(_value(hit, names), []).append(hit)
     return _flat(groups, k, size)
 
 
@@ -82,13 +87,21 @@ def _flat(groups: dict[Any, list[Hit]], k: int, size: int) -> list[Hit]:
     return [hit for value in list(groups)[:k] for hit in groups[value][:size]]
 
 
-def _value(hit: Hit, field: str) -> Any:
-    found: Any = hit.source if field == _SOURCE else hit.metadata
-    for name in [] if field == _SOURCE else field.split("."):
+def _names(store: PassageStore, field: str) -> list[str] | None:
+    """The keys that lead to the value in the metadata; None is the source."""
+    if field in _SOURCES:
+        return None
+    return field_names(field, metadata_key=store.layout.metadata_key)
+
+
+def _value(hit: Hit, names: list[str] | None) -> Any:
+    found: Any = hit.source if names is None else hit.metadata
+    for name in names or ():
         found = found.get(name) if isinstance(found, dict) else None
     if found is None:
         return _Alone(hit.id)
     if not isinstance(found, str | int):
+        field = ".".join(names or ())
         raise InputError(
             f"group_by={field!r}: passage {hit.id[:80]!r} has {found!r:.60} there, and groups are "
             "made by texts, whole numbers and truth values"
@@ -103,7 +116,7 @@ def _is(store: PassageStore, field: str, value: Any) -> models.FieldCondition:
 
 
 def _key(store: PassageStore, field: str) -> str:
-    if field == _SOURCE:
+    if field in _SOURCES:
         return SOURCE_KEY
     return payload_key(field, metadata_key=store.layout.metadata_key)
 

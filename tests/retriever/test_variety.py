@@ -117,6 +117,22 @@ def test_groups_by_vector_of_neighbours_and_in_an_event_loop(filled):
     assert [h.id for h in grouped] == brute_force(near, lambda hit: hit.source, 4, 2)
 
 
+@pytest.mark.parametrize("field", ['"a.b"', "metadata.kind", "author.name", "_sbert.source"])
+def test_a_field_is_named_as_in_a_filter(engine, field):
+    """A name with a dot in it, a name with its prefix, a nested one: the groups are made by it."""
+    retriever = engine.open()
+    kinds = ["x", "x", "y"]
+    retriever.index(
+        Passage(f"p{n}", f"word {n}", {"a.b": kind, "kind": kind, "author": {"name": kind}}, kind)
+        for n, kind in enumerate(kinds)
+    )
+    found = retriever.search("word", 5, group_by=field)
+    assert sorted(kinds[int(hit.id[1])] for hit in found) == ["x", "y"]
+    scorer = TableScorer({f"word {n}": float(n) for n in range(3)})
+    reranked = retriever.with_reranker(scorer).search("word", 5, candidates=3, group_by=field)
+    assert [hit.id for hit in reranked] == ["p2", "p1"]
+
+
 def test_true_and_one_are_two_groups(engine):
     retriever = engine.open()
     values = [True, 1, "1", False, 0, None]
@@ -160,6 +176,7 @@ def test_diversity_in_hybrid_search_and_without_a_rerank(filled):
         ({"diversity": 0.5, "mode": "sparse"}, "diversity looks at meanings"),
         ({"diversity": 0.5, "candidates": 5}, "candidates=5 asks for a rerank: give one of them"),
         ({"group_by": "tags"}, r"passage 'a' has \['x'\] there, and groups are made by texts"),
+        ({"group_by": "tags[]"}, r"field 'tags\[\]' leads into a list, expected a single value"),
         ({"group_size": 0}, "group_size is 0, expected 1 or more"),
         ({"group_by": ""}, "group_by is ''"),
     ],

@@ -45,7 +45,14 @@ from sbert_retriever.index.filters.operators import (
 from sbert_retriever.index.filters.walk import check_filter, filter_fields, is_match_all
 from sbert_retriever.index.metadata import plain_value
 
-__all__ = ["build_filter", "check_filter", "filter_fields", "is_match_all", "payload_key"]
+__all__ = [
+    "build_filter",
+    "check_filter",
+    "field_names",
+    "filter_fields",
+    "is_match_all",
+    "payload_key",
+]
 
 FilterSpec: TypeAlias = Mapping[str, Any] | models.Filter
 
@@ -106,6 +113,27 @@ def payload_key(name: str, *, metadata_key: str = "metadata") -> str:
         return _path(name)
     prefix = f"{metadata_key}." if metadata_key else ""
     return (f"{_path(metadata_key)}." if metadata_key else "") + _path(name.removeprefix(prefix))
+
+
+def field_names(name: str, *, metadata_key: str = "metadata") -> list[str]:
+    """The keys that lead to one value of the metadata, as a filter's field names them.
+
+    Raises:
+        InputError: The name is no path, or leads into a list.
+
+    Examples:
+        >>> field_names("author.name"), field_names("metadata.lang"), field_names('"a.b"')
+        (['author', 'name'], ['lang'], ['a.b'])
+    """
+    payload_key(name, metadata_key=metadata_key)  # refuses what is no path
+    own = name.removeprefix(f"{metadata_key}.") if metadata_key else name
+    keys = []
+    for match in _SEGMENT.finditer(own):
+        quoted, bare, brackets, _ = match.groups()
+        if brackets:
+            raise InputError(f"field {name!r} leads into a list, expected a single value")
+        keys.append(quoted if bare is None else bare)
+    return keys
 
 
 def _path(name: str) -> str:
