@@ -8,6 +8,7 @@ may have more is asked for its own best.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from qdrant_client import models
@@ -77,10 +78,11 @@ def grouped_hits(
     return _flat(groups, k, size)
 
 
-class _Alone(str):
-    """The id of a passage that has no value and is a group of its own."""
+@dataclass(frozen=True)
+class _Alone:
+    """A passage that has no value and is a group of its own; its id may be another's value."""
 
-    __slots__ = ()
+    id: str
 
 
 def _flat(groups: dict[Any, list[Hit]], k: int, size: int) -> list[Hit]:
@@ -126,7 +128,7 @@ def _without(
 ) -> models.Filter | None:
     """A condition that groups which were found do not meet."""
     seen = list(values)
-    alone: list[Any] = [store.point_id(value) for value in seen if isinstance(value, _Alone)]
+    alone: list[Any] = [store.point_id(value.id) for value in seen if isinstance(value, _Alone)]
     others: list[Any] = [_is(store, field, v) for v in seen if not isinstance(v, _Alone)]
     if alone:
         others.append(models.HasIdCondition(has_id=alone))

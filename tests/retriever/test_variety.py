@@ -133,6 +133,16 @@ def test_a_field_is_named_as_in_a_filter(engine, field):
     assert [hit.id for hit in reranked] == ["p2", "p1"]
 
 
+def test_a_passage_whose_id_is_a_groups_value_is_a_group_of_its_own(engine):
+    """The page itself has no `page`, and its sixty parts name it: two groups, found in the end."""
+    retriever = engine.open()
+    parts = [Passage(f"part {n}", f"the page, part {n}", {"page": "home"}) for n in range(60)]
+    retriever.index([Passage("home", "the page"), *parts])
+    found = retriever.search("the page", 2, group_by="page")
+    assert len(found) == 2
+    assert sorted(hit.metadata.get("page", "") for hit in found) == ["", "home"]
+
+
 def test_true_and_one_are_two_groups(engine):
     retriever = engine.open()
     values = [True, 1, "1", False, 0, None]
