@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 MEMORY = ":memory:"
 _SCHEMES = ("http://", "https://")
+# A URL without its scheme, and one that went through `Path`, which makes one slash of two.
+_LIKE_A_SERVER = re.compile(r"[\w.-]+:\d{1,5}|https?:/.*", re.IGNORECASE | re.DOTALL)
 _FIRST_DEADLINE_S = 3.0
 
 
@@ -149,6 +152,11 @@ def connect(
         raise InputError(
             f"location {text!r} is not a folder, ':memory:' or a URL that begins with http:// or "
             "https://"
+        )
+    if _LIKE_A_SERVER.fullmatch(text) and not Path(text).exists():
+        raise InputError(
+            f"location {text!r} reads like a server's and not like a folder's: write "
+            f"http://HOST:PORT, or ./{text} for a folder"
         )
     if async_client is not None:
         raise InputError(

@@ -1,5 +1,7 @@
 """Values that no one means to give: each is refused in a sentence, before anything is done."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,19 @@ def test_a_url_without_a_server_is_refused_at_once(location):
     """It cannot begin to answer, so nothing is waited for."""
     with pytest.raises(InputError, match=r"names no server|is no URL"):
         Retriever.open(location, model=HashEncoder(dim=8))
+
+
+@pytest.mark.parametrize("location", ["localhost:6333", "10.0.0.7:443", Path("http://one:6333")])
+def test_a_server_without_its_scheme_is_no_new_folder(location, tmp_path, monkeypatch):
+    """A collection in a folder of that name would be found by nobody else."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="reads like a server's and not like a folder's"):
+        Retriever.open(location, model=HashEncoder(dim=8))
+    assert list(tmp_path.iterdir()) == []
+    with Retriever.open("./localhost:6333", model=HashEncoder(dim=8)) as opened:
+        opened.index([Passage("a", "one")])
+    with Retriever.open("localhost:6333") as again:
+        assert again.count() == 1
 
 
 @pytest.mark.parametrize("name", ["", "..", "\ud800", None, 3])
