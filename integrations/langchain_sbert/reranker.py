@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from langchain_sbert._convert import RANK_KIND, hits_of_documents, with_scores
 from sbert_retriever.rerank import Reranker, RerankOptions
 from sbert_retriever.search.second_stage import as_reranker
-from sbert_retriever.types import DEFAULT_RERANKER, Hit
+from sbert_retriever.types import DEFAULT_RERANKER, Hit, Scorer
 
 if TYPE_CHECKING:
     from sbert_retriever.encoder.cross_encoder import CrossEncoder
@@ -43,7 +43,7 @@ class SBERTReranker(BaseDocumentCompressor):
         budget_ms: Milliseconds for a call: as many documents as fit are scored, the first first.
         min_score: Drop documents that the cross-encoder scores below this, on its own scale.
         on_failure: "fallback" keeps the order that came in when the model fails, and says so in
-            the metadata; "raise" raises.
+            the metadata; "raise" raises. A `Reranker` that is given has its own.
         device: For a name.
         dtype: For a name.
 
@@ -69,12 +69,15 @@ class SBERTReranker(BaseDocumentCompressor):
     def model_post_init(self, context: Any, /) -> None:
         """Find the model now; its weights are read at the first text."""
         super().model_post_init(context)
-        if self.reranker is not None:
-            self._core = as_reranker(self.reranker)
-        else:
+        given = self.model_name if self.reranker is None else self.reranker
+        if isinstance(given, str | Path):
             self._core = Reranker.load(
-                self.model_name, device=self.device, dtype=self.dtype, on_failure=self.on_failure
+                given, device=self.device, dtype=self.dtype, on_failure=self.on_failure
             )
+        elif isinstance(given, Scorer) and not isinstance(given, type | Reranker):
+            self._core = Reranker(given, on_failure=self.on_failure)
+        else:
+            self._core = as_reranker(given)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

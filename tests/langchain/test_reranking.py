@@ -101,6 +101,17 @@ async def test_a_failing_model_keeps_the_order_and_says_so(compress: Any) -> Non
     assert all("relevance_score" not in document.metadata for document in found)
 
 
+async def test_a_failing_model_raises_where_that_was_asked_for(compress: Any) -> None:
+    """Also where the model is one's own and not a name."""
+
+    class Broken(TableScorer):
+        def score(self, pairs: Any) -> Any:
+            raise MemoryError("full")
+
+    with pytest.raises(MemoryError, match="full"):
+        await compress(SBERTReranker(reranker=Broken({}), on_failure="raise"), DOCUMENTS, "q")
+
+
 async def test_a_least_score_and_a_budget(compress: Any) -> None:
     least = SBERTReranker(reranker=TableScorer(TURNED), min_score=2.0)
     assert texts(await compress(least, DOCUMENTS, "q")) == ["four", "one three"]
