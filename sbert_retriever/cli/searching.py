@@ -248,6 +248,7 @@ def _as_dict(hit: Hit) -> dict[str, Any]:
         "reranked": hit.reranked,
         "cut_short": hit.cut_short,
         "fallback": hit.fallback,
+        "truncated": hit.truncated,
         "text": hit.text,
         "metadata": dict(hit.metadata),
         "source": hit.source,
