@@ -1,5 +1,7 @@
 """Fields that are indexed for filtering when a collection is created."""
 
+import math
+
 import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import UnexpectedResponse
@@ -16,6 +18,7 @@ from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.faults import classify
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.testing import HashEncoder
+from sbert_retriever.types import SparseIdentity
 
 FOXES = [
     Passage("fox", "a fox", {"title": "the quick brown fox", "a.b": "x"}),
@@ -139,6 +142,23 @@ def test_creating_leaves_what_another_made_meanwhile():
         )
     with pytest.raises(StoreRequestError, match="409"):
         answered(server_store().create(CONTRACT), CONFLICT, False)
+
+
+def test_a_float_that_a_server_reads_one_unit_off_is_no_lost_contract():
+    """The collection stays: what must not be deleted is what was kept."""
+
+    def contract(avg_len):
+        words = SparseIdentity(name="bm25", settings={"avg_len": avg_len})
+        return Contract(model=HashEncoder().identity, sparse=words)
+
+    given = 95.33333333333333
+    steps = server_store().create(contract(given))
+    calls = answered(steps, True, Info(contract(math.nextafter(given, 100))))
+    assert [call.method for call in calls] == [
+        "create_collection",
+        "get_collection",
+        "create_payload_index",
+    ]
 
 
 def test_a_server_indexes_what_expand_filters_by():
