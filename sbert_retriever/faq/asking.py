@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from qdrant_client import models
+
 from sbert_retriever.faq.keeping import Shelf
 from sbert_retriever.faq.matching import Matched, matched, weighed
 from sbert_retriever.faq.passages import EXACT, entry_id_of, exact_key
-from sbert_retriever.index.filters import FilterSpec
+from sbert_retriever.index.filters import FilterSpec, build_filter
 from sbert_retriever.rerank import Reranker, RerankOptions
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import Hit, Passage, Profile, SearchMode
@@ -58,9 +60,10 @@ class Lookup:
         key = exact_key(question)
         if key is None:
             return []
-        wanted: FilterSpec = {EXACT: key}
-        if condition is not None:
-            wanted = {"and": [wanted, condition]}
+        specs: list[FilterSpec | None] = [{EXACT: key}, condition]
+        metadata_key = self.retriever.store.layout.metadata_key
+        built = [build_filter(spec, metadata_key=metadata_key) for spec in specs]
+        wanted = models.Filter(must=[part for part in built if part is not None])
         page, _ = self.retriever.scroll(filter=wanted, limit=PHRASINGS)
         return [Hit(passage, 1.0) for passage in page]
 

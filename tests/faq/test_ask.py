@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
 from sbert_retriever import Faq, FaqEntry
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError
@@ -83,6 +84,15 @@ def test_filters_keep_to_tags_and_languages(shop: Faq) -> None:
     assert shop.ask("when are you open", filter={"tags": "orders"}).outcome == "abstain"
     assert shop.ask("when are you open", filter={"tags": "shop"}).outcome == "answer"
     assert shop.ask("when are you open", filter={"language": ["en", "de"]}).outcome == "answer"
+
+
+@pytest.mark.parametrize("question", ["when are you open", "so when are you open"])
+def test_a_filter_has_the_forms_that_it_has_in_a_search(shop: Faq, question: str) -> None:
+    """`{}` is no filter, and Qdrant's own class is one: both were refused."""
+    assert shop.ask(question, filter={}).outcome == "answer"
+    for tag, outcome in (("shop", "answer"), ("orders", "abstain")):
+        match = models.FieldCondition(key="metadata.tags", match=models.MatchValue(value=tag))
+        assert shop.ask(question, filter=models.Filter(must=[match])).outcome == outcome
 
 
 def test_an_empty_faq_and_a_question_without_words_abstain(open_faq: OPEN, shop: Faq) -> None:
