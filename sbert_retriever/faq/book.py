@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from sbert_retriever.closing import Closing
+from sbert_retriever.errors import InputError
 from sbert_retriever.faq.calibration import Calibration, Thresholds
 from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.entries import (
@@ -309,11 +310,17 @@ class Faq(Closing):
             prune: Delete entries that are in none of them.
 
         Raises:
-            ReadError: A file cannot be read, with its line; nothing was written.
-            InputError: Two entries have one id.
+            ReadError: A file cannot be read, with its line, or holds no entry; nothing was
+                written.
+            InputError: Two entries have one id; or all that is in no file is to be deleted, and no
+                file was named.
         """
         from sbert_retriever.faq.reading import ImportReport, read_entries
 
+        if prune and not paths:
+            raise InputError(
+                "prune without a file would delete every entry: name the files whose entries stay"
+            )
         given = [entry for path in paths for entry in read_entries(path)]
         stale: set[str] = set()
         if prune:

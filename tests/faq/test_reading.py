@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from sbert_retriever import Faq, FaqEntry
-from sbert_retriever.errors import ReadError
+from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.faq.reading import read_entries
 
 
@@ -253,6 +253,10 @@ def test_the_faqpage_of_a_saved_web_page(write) -> None:
          '[{"@type": "Question", "name": "Why?"}]}</script>',
          r"a.html, line 3: question 1 of the FAQPage \('Why\?'\) has no acceptedAnswer"),
         ("a.txt", "x", "files with the suffixes"),
+        ("a.csv", "", "a.csv holds no entry"),
+        ("a.csv", "question,answer\n", "a.csv holds no entry"),
+        ("a.jsonl", "\n", "a.jsonl holds no entry"),
+        ("a.yaml", "# none yet\n", "a.yaml holds no entry"),
     ],
 )  # fmt: skip
 def test_errors_say_the_file_and_the_line(write, name: str, text: str, says: str) -> None:
@@ -293,4 +297,14 @@ def test_a_file_with_an_error_changes_nothing(write, shop: Faq) -> None:
     bad = write("b.csv", "question,answer\nr?,\n")
     with pytest.raises(ReadError):
         shop.load(good, bad, prune=True)
+    assert shop.count() == 3
+
+
+def test_pruning_by_nothing_deletes_nothing(write, shop: Faq) -> None:
+    """An export that came out empty, or a pattern that fits no file, emptied the FAQ."""
+    for name in ("a.csv", "a.jsonl", "a.yaml"):
+        with pytest.raises(ReadError, match="holds no entry"):
+            shop.load(write(name, ""), prune=True)
+    with pytest.raises(InputError, match="prune without a file would delete every entry"):
+        shop.load(prune=True)
     assert shop.count() == 3

@@ -53,7 +53,7 @@ def read_entries(path: str | PathLike[str]) -> list[FaqEntry]:
     """The entries of a file, by its suffix.
 
     Raises:
-        ReadError: It cannot be read; with the line.
+        ReadError: It cannot be read, with the line; or it holds no entry.
     """
     file = Path(path)
     reader = _READERS.get(file.suffix.lower())
@@ -63,4 +63,7 @@ def read_entries(path: str | PathLike[str]) -> list[FaqEntry]:
         raise ReadError(f"{source}: an FAQ is read from files with the suffixes {known}")
     with reading(source):
         text, _ = decode(file.read_bytes(), source)
-        return entries_of(reader(text, source), source)
+        entries = entries_of(reader(text, source), source)
+    if not entries:
+        raise ReadError(f"{source} holds no entry: is it the right file, and whole?")
+    return entries
