@@ -46,11 +46,13 @@ class Case:
         question: As a user asks it.
         right: The id of its entry; None where there is none, or it is unknown.
         wrong: The id of an entry that is not it, where no more is known.
+        kept: Whether it is feedback, which stays when its entry is deleted.
     """
 
     question: str
     right: str | None
     wrong: str | None = None
+    kept: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +174,10 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
         InputError: An entry is unknown.
     """
     entries = list(conversation.shelf.all())
-    _check_known(cases, {entry.id for entry in entries})
+    ids = {entry.id for entry in entries}
+    cases, given = [case for case in cases if not _is_stale(case, ids)], len(cases)
+    stale = given - len(cases)
+    _check_known(cases, ids)
     own: dict[str | None, set[str | None]] = {}
     for entry in entries:
         for phrasing in entry.phrasings:
@@ -195,7 +200,7 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
         in_scope=np.array([case.right is not None for case, _ in known], dtype=bool),
         exact=len(exact),
         exact_right=sum(exact),
-        unclear=len(asked) - len(known),
+        unclear=len(asked) - len(known) + stale,
     )
 
 
@@ -218,8 +223,8 @@ def _case(item: object) -> Case:
         return Case(question=item.question, right=item.entry)
     if isinstance(item, Feedback):
         if item.good:
-            return Case(question=item.question, right=item.entry)
-        return Case(question=item.question, right=None, wrong=item.entry)
+            return Case(question=item.question, right=item.entry, kept=True)
+        return Case(question=item.question, right=None, wrong=item.entry, kept=True)
     if isinstance(item, tuple) and len(item) == 2:
         return _case(Labelled(question=item[0], entry=item[1]))
     raise InputTypeError(
@@ -227,8 +232,12 @@ def _case(item: object) -> Case:
     )
 
 
+def _is_stale(case: Case, known: set[str]) -> bool:
+    """Whether it is feedback on an entry that was deleted: nothing is known of such a question."""
+    return case.kept and (case.right or case.wrong) not in known
+
+
 def _check_known(cases: Sequence[Case], known: set[str]) -> None:
-    # Feedback stays when its entry is deleted; then nothing is known of the question.
     missing = sorted({case.right for case in cases if case.right is not None} - known)
     if missing:
         raise InputError(

@@ -37,7 +37,8 @@ class CalibrationReport:
         questions: How many were learned from.
         in_scope: How many of them an entry answers.
         exact: How many others were phrasings of the FAQ, and were left out.
-        unclear: How many others were left out, being feedback on an entry that does not come first.
+        unclear: How many others were left out, being feedback on an entry that was wrong and does
+            not come first, or that was deleted.
         accuracy: The share of the questions in scope whose entry comes first.
         curve: Precision and coverage, the highest confidence first.
         by_share: Precision of the answers were so large a share of the questions out of scope.

@@ -137,6 +137,22 @@ def test_feedback_is_kept_and_learned_from(open_faq: OPEN, lasting: Faq, tmp_pat
         again.calibrate()
 
 
+def test_feedback_on_an_entry_that_was_deleted_is_left_out(lasting: Faq, entries) -> None:
+    """It stays in the log, and no later calibration could be made."""
+    for question, entry in labelled(entries, 90):
+        best = lasting.ask(question).candidates[0].entry.id
+        lasting.feedback(question, best, good=best == entry)
+    lasting.add(FaqEntry(id="gift", answer="Yes.", phrasings=["Do you sell gift cards?"]))
+    lasting.feedback("have you gift cards", "gift", good=True)
+    lasting.feedback("is it a gift", "gift", good=False)
+    lasting.delete("gift")
+    report = lasting.calibrate(target_precision=0.8)
+    assert report.questions + report.unclear == 92
+    assert report.unclear >= 2
+    with pytest.raises(InputError, match="entries that are not there, such as 'gift'"):
+        lasting.calibrate([*labelled(entries), ("have you gift cards", "gift")])
+
+
 def test_feedback_takes_an_entry_or_its_id_and_nothing_else(lasting: Faq, entries) -> None:
     assert lasting.feedback("q", entries[0], good=True).entry == "hours"
     with pytest.raises(InputTypeError, match="good is str"):
