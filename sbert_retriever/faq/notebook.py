@@ -17,7 +17,6 @@ from typing import Any
 from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.faq.entries import Feedback
 
-FILE_NAME = "faq-log.jsonl"
 _FEEDBACK, _UNANSWERED = "feedback", "unanswered"
 
 

@@ -21,7 +21,8 @@ from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.deciding import Judge
 from sbert_retriever.faq.defaults import default_thresholds
 from sbert_retriever.faq.keeping import Shelf
-from sbert_retriever.faq.notebook import FILE_NAME, Notebook
+from sbert_retriever.faq.notebook import Notebook
+from sbert_retriever.index.edge.description import NOTES_FILE
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.search.second_stage import as_reranker
@@ -184,4 +185,4 @@ def _beside(retriever: Retriever) -> Path | None:
     if not store.connection.embedded:
         return None
     with store.connection.client.frozen([store.collection_name]) as folders:
-        return Path(folders[store.collection_name]) / FILE_NAME
+        return Path(folders[store.collection_name]) / NOTES_FILE

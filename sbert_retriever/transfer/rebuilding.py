@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from sbert_retriever.errors import ContractError, InputError, StoreError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import companions, profile_from_metadata
+from sbert_retriever.index.edge.description import NOTES_FILE
 from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.steps import Steps, call
 from sbert_retriever.index.store import PassageStore
@@ -116,6 +118,7 @@ def _rebuilt(
         if profile is not None:
             new.save_profile(profile)
         new.store.connection.run(new.store.save_companions(companions(facts.metadata)))
+        _take_notes_along(old, new.store)
         to = new.store.collection_name
         if switch.make(to, drop_old=drop_old, unwritten=unwritten):
             return report
@@ -123,6 +126,17 @@ def _rebuilt(
         f"something keeps writing to {old.collection_name!r}, and the new collection never caught "
         "up: stop that and run this again; what was encoded is kept"
     )
+
+
+def _take_notes_along(old: PassageStore, new: PassageStore) -> None:
+    """Copy what users said of an FAQ: it is deleted with the old collection's folder."""
+    if not old.connection.embedded:
+        return
+    names = [old.collection_name, new.collection_name]
+    with old.connection.client.frozen(names) as folders:
+        notes = folders[old.collection_name] / NOTES_FILE
+        if notes.is_file():
+            shutil.copy(notes, folders[new.collection_name] / NOTES_FILE)
 
 
 def _writes(old: PassageStore) -> dict[str, int] | None:

@@ -16,6 +16,8 @@ import pytest
 from sbert_retriever import BiEncoder, Faq, FaqEntry
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError, ReadError
 from sbert_retriever.faq import Feedback, Labelled
+from sbert_retriever.testing import HashEncoder
+from sbert_retriever.transfer import rebuild
 
 OPEN = Callable[..., Faq]
 FOREIGN = [
@@ -135,6 +137,18 @@ def test_feedback_is_kept_and_learned_from(open_faq: OPEN, lasting: Faq, tmp_pat
     assert again.feedback_kept() == []
     with pytest.raises(InputError, match="give 30 at least"):
         again.calibrate()
+
+
+def test_feedback_goes_along_when_an_faq_is_rebuilt(open_faq: OPEN, lasting: Faq, tmp_path) -> None:
+    """It was left in the old collection's folder, and deleted with it."""
+    lasting.feedback("when do you open", "hours", good=True)
+    lasting.close()
+    smaller = HashEncoder(dim=64)
+    rebuild(tmp_path / "shop", model=smaller, collection_name="faq", drop_old=True)
+    again = open_faq(tmp_path / "shop", model=smaller)
+    kept = [(said.question, said.entry, said.good) for said in again.feedback_kept()]
+    assert kept == [("when do you open", "hours", True)]
+    assert stat.S_IMODE(again.log_path.stat().st_mode) == 0o600
 
 
 def test_feedback_on_an_entry_that_was_deleted_is_left_out(lasting: Faq, entries) -> None:

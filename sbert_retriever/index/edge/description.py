@@ -12,6 +12,8 @@ from typing import Any
 from sbert_retriever.errors import StoreError
 
 DESCRIPTION_FILE = "collection.json"
+NOTES_FILE = "faq-log.jsonl"
+"""What users said of an FAQ: it lies in the collection's folder, and is none of the engine's."""
 
 
 @dataclass
