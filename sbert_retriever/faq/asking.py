@@ -74,17 +74,23 @@ class Lookup:
         condition: FilterSpec | None,
         budget_ms: float | None = None,
     ) -> list[Found]:
-        """What each question matches; they go through the encoder together."""
+        """What each question matches; they go through the encoder together.
+
+        The budget is for all of them: each has an equal part of what those before left.
+        """
         profile = Profile(name="faq", candidates=PHRASINGS, rerank_depth=0, mode=self.mode)
         results = self.retriever.search_batch_detailed(
             questions, PHRASINGS, filter=condition, profile=profile
         )
-        found = []
+        spent = results[0].timings_ms["total"] if results else 0.0
+        found: list[Found] = []
         for question, result in zip(questions, results, strict=True):
-            spent = result.timings_ms["total"] / len(questions)
-            left = None if budget_ms is None else max(budget_ms - spent, 0.0)
+            left = None
+            if budget_ms is not None:
+                left = max(budget_ms - spent, 0.0) / (len(questions) - len(found))
             first = matched(result.hits)
             found.append(self._second(question, first, result.timings_ms, left))
+            spent += found[-1].timings_ms["rerank"]
         return found
 
     def _second(

@@ -13,6 +13,7 @@ from sbert_retriever import Faq, FaqEntry
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError
 from sbert_retriever.faq import Thresholds
 from sbert_retriever.faq.matching import matched, weighed
+from sbert_retriever.rerank import Reranker
 from sbert_retriever.testing import TableScorer
 from sbert_retriever.types import Hit, Passage
 
@@ -124,6 +125,19 @@ def test_a_follow_up_is_asked_together_with_the_last_question(meant: Faq, entrie
     found = meant.ask("and on Sundays?", "When are you open?")
     assert found.entry == entries[0]
     assert found.question == "When are you open? and on Sundays?"
+
+
+def test_a_follow_up_and_the_last_question_share_one_budget(open_faq: OPEN, entries) -> None:
+    """Each had all of it, and the answer came after twice the time."""
+    reranker = _Told()
+    faq = open_faq(reranker=reranker)
+    faq.add(entries)
+    faq.ask("and on Sundays?", "When are you open?", 60_000.0)
+    first, second = reranker.budgets
+    assert first <= 30_000
+    assert second <= 60_000
+    faq.ask("and on Sundays?", None, 60_000.0)
+    assert 30_000 < reranker.budgets[2] <= 60_000
 
 
 def test_the_last_question_alone_answers_no_follow_up(meant: Faq) -> None:
@@ -314,6 +328,18 @@ class _Once:
 
     def encode_queries(self, texts: Any) -> Any:
         raise AssertionError("nothing should be encoded")
+
+
+class _Told(Reranker):
+    """Remembers the time it was given, and takes what it needs."""
+
+    def __init__(self) -> None:
+        super().__init__(TableScorer({}))
+        self.budgets: list[float] = []
+
+    def rerank_detailed(self, query: Any, hits: Any, options: Any = None) -> Any:
+        self.budgets.append(options.budget_ms)
+        return super().rerank_detailed(query, hits)
 
 
 class _Broken:
