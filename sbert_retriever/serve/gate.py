@@ -86,7 +86,6 @@ class Gate:
             self._check(scope)
             body = await self._body(scope, receive)
             size = len(body)
-            self._held_bytes += size
             await self._app(scope, _replayed(body, receive), answer)
         except Refusal as refusal:
             await _refuse(answer, refusal)
@@ -101,10 +100,11 @@ class Gate:
     def _check(self, scope: Scope) -> None:
         headers = _headers(scope)
         self._check_host(headers)
-        if not self._settings.keys or scope["method"] == "OPTIONS":
+        path, method = scope["path"], scope["method"]
+        if not self._settings.keys or method == "OPTIONS":
             return
-        path = scope["path"]
-        if path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
+        is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+        if is_open and method not in _WITH_BODY:  # whose body would be read
             return
         if not self._settings.keys.accept(_key(headers)):
             raise Refusal(
@@ -123,35 +123,50 @@ class Gate:
             )
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body, which counts among the bytes that are held from now on.
+
+        Methods that have none by their meaning are answered as if they had none.
+        """
         headers = _headers(scope)
         length = headers.get("content-length")
         if length is not None and (not length.isdecimal() or len(length) > 18):
             raise Refusal(400, "Content-Length is no number")
+        if scope["method"] not in _WITH_BODY:
+            return b""
         if "transfer-encoding" not in headers and int(length or 0) == 0:
             return b""
         self._check_size(int(length or 0))
-        self._check_type(scope["method"], headers)
+        self._check_type(headers)
         try:
-            return await asyncio.wait_for(self._received(receive), self._settings.timeout_s)
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await self._received(receive)
         except TimeoutError:
             raise Refusal(
                 408, "the body took too long to arrive", (b"connection", b"close")
             ) from None
 
     async def _received(self, receive: Receive) -> bytes:
-        parts, size = [], 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Refusal(400, "the body ended early", (b"connection", b"close"))
-            part = message.get("body", b"")
-            parts.append(part)
-            size += len(part)
-            self._check_size(size)
-            if not message.get("more_body", False):
-                return b"".join(parts)
+        """A body, counted while it arrives: senders that stop half-way hold memory, too."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refusal(400, "the body ended early", (b"connection", b"close"))
+                part = message.get("body", b"")
+                parts.append(part)
+                size += len(part)
+                self._held_bytes += len(part)
+                self._check_size(size, counted=size)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+        except BaseException:
+            self._held_bytes -= size
+            raise
 
-    def _check_size(self, size: int) -> None:
+    def _check_size(self, size: int, *, counted: int = 0) -> None:
+        """Refuse a body of so many bytes, of which some are counted among those held."""
         most = self._settings.max_body
         if size > most:
             raise Refusal(
@@ -159,14 +174,14 @@ class Gate:
                 f"the body is larger than {most:,} bytes: send less at a time",
                 (b"connection", b"close"),
             )
-        if self._held_bytes + size > most * _BODIES_AT_ONCE:
+        if self._held_bytes - counted + size > most * _BODIES_AT_ONCE:
             raise Refusal(429, "too many large bodies at once", (b"retry-after", b"1"))
 
     @staticmethod
-    def _check_type(method: str, headers: dict[str, str]) -> None:
+    def _check_type(headers: dict[str, str]) -> None:
         # Other types go out from any page without the browser asking us first.
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method in _WITH_BODY and kind != "application/json" and not kind.endswith("+json"):
+        if kind != "application/json" and not kind.endswith("+json"):
             raise Refusal(
                 415,
                 "the body is no JSON: send Content-Type: application/json",

@@ -12,6 +12,7 @@ import pytest
 
 from sbert_retriever.errors import InputError, InputTypeError, ReadError
 from sbert_retriever.serve import ServeSettings
+from sbert_retriever.serve.gate import Gate
 from sbert_retriever.serve.keys import Keys, read_keys
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
 from sbert_retriever.serve.metrics import Metrics
@@ -62,6 +63,67 @@ async def test_an_error_comes_back_as_it_was_raised() -> None:
     with pytest.raises(InputError, match="wrong"):
         await workers.run(failing)
     workers.close()
+
+
+# Gate -----------------------------------------------------------------------------------
+
+
+async def asked(
+    gate: Gate, *, method: str = "POST", path: str = "/search", hold: asyncio.Event | None = None
+) -> tuple[int, int]:
+    """Send 100 bytes, the last of them when `hold` is set; the status, and the bytes read."""
+    left, status, read = [b"x" * 50, b"x" * 50], 0, 0
+
+    async def receive() -> dict:
+        nonlocal read
+        if hold is not None and len(left) == 1:
+            await hold.wait()
+        part = left.pop(0)
+        read += len(part)
+        return {"type": "http.request", "body": part, "more_body": bool(left)}
+
+    async def send(message: dict) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    headers = {"host": "localhost", "content-type": "application/json", "content-length": "100"}
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await gate({"type": "http", "method": method, "path": path, "headers": pairs}, receive, send)
+    return status, read
+
+
+async def application(scope: dict, receive, send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def test_bodies_that_are_still_arriving_are_counted() -> None:
+    """Senders that stopped half-way held as much memory as they liked."""
+    gate = Gate(application, settings=ServeSettings(max_body=100), metrics=Metrics())
+    hold = asyncio.Event()
+    stopped = [asyncio.create_task(asked(gate, hold=hold)) for _ in range(31)]
+    await asyncio.sleep(0)
+    # Sixteen whole bodies may be held; the halves of 31 leave room for half of one.
+    assert await asked(gate) == (429, 0)
+    hold.set()
+    assert await asyncio.gather(*stopped) == [(200, 100)] * 31
+    assert await asked(gate) == (200, 100)
+
+
+async def test_a_body_that_takes_too_long_is_counted_no_more() -> None:
+    settings = ServeSettings(max_body=100, timeout_s=0.01)
+    gate = Gate(application, settings=settings, metrics=Metrics())
+    for _ in range(40):
+        assert await asked(gate, hold=asyncio.Event()) == (408, 50)
+    assert await asked(gate) == (200, 100)
+
+
+async def test_of_who_has_no_key_no_body_is_read() -> None:
+    """Open paths, and methods that carry none, took bodies from everybody."""
+    gate = Gate(application, settings=ServeSettings(keys=Keys([KEY])), metrics=Metrics())
+    assert await asked(gate, method="GET", path="/healthz") == (200, 0)
+    assert await asked(gate, method="OPTIONS") == (200, 0)
+    assert await asked(gate, path="/healthz") == (401, 0)
 
 
 # Keys -----------------------------------------------------------------------------------
