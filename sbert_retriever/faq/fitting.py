@@ -102,6 +102,9 @@ def threshold_for(
     """
     order = np.argsort(-chances, kind="stable")
     counts = (np.ones(len(chances)) if weights is None else weights)[order]
+    # Questions that do not count, having no weight, may come first.
+    first = int(np.argmax(counts > 0))
+    order, counts = order[first:], counts[first:]
     answered = np.cumsum(counts)
     share = np.cumsum(counts * right[order]) / answered
     size = answered**2 / np.cumsum(counts**2)

@@ -288,7 +288,8 @@ def _weights(sample: Sample, share: float | None) -> Floats:
 
 
 def _share(part: Truths, weights: Floats) -> float:
-    return float(np.average(part, weights=weights)) if len(part) else 0.0
+    """The weighted share; 0 of nothing, and where nothing counts."""
+    return float(np.average(part, weights=weights)) if weights.sum() > 0 else 0.0
 
 
 def _out_of_reach(chances: Floats, sample: Sample, weights: Floats, target: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -98,6 +100,23 @@ def test_thresholds_by_hand() -> None:
     # Weighted: the wrong ones count four times as much, 1500 right against 2000 wrong.
     weights = np.where(right, 1.0, 4.0)
     assert threshold_for(many, right, target=0.5, weights=weights) == 0.8
+
+
+def test_questions_that_do_not_count_may_be_the_surest() -> None:
+    """A share of 0 out of scope divided by nothing where such a question came first."""
+    sample = drawn(400)
+    values = sample.values.copy()
+    values[np.flatnonzero(~sample.in_scope)[0], 0] = 1.5
+    odd = replace(sample, values=values)
+    report = calibrated(odd, SETUP, target=0.8, share=0.0)
+    assert report.calibration.out_of_scope_share == 0
+    assert report.curve[0].precision == 0  # that question alone, which counts for nothing
+    inside = sample.rows(np.flatnonzero(sample.in_scope))
+    alone = calibrated(inside, SETUP, target=0.8)
+    assert report.calibration.precision == pytest.approx(alone.calibration.precision, abs=0.05)
+    none = np.array([0.0, 1.0, 1.0])
+    chances, right = np.array([0.9, 0.8, 0.7]), np.array([False, True, True])
+    assert threshold_for(chances, right, target=0.1, weights=none) == 0.7
 
 
 def test_auroc_beside_scikit_learn_with_ties() -> None:
