@@ -138,8 +138,8 @@ def _talk(faq: Faq, budget_ms: float | None) -> None:
     last: FaqAnswer | None = None
     asked: str | None = None
     for line in _lines():
-        if line in ("+", "-") or (line.isdigit() and last is not None):
-            _react(faq, line, last, asked)
+        if line in ("+", "-") or (line.isdecimal() and last is not None):
+            _react(faq, line, last)
             continue
         last = faq.ask(line, asked, budget_ms)
         asked = line
@@ -157,16 +157,17 @@ def _lines() -> Iterator[str]:
         yield line
 
 
-def _react(faq: Faq, line: str, last: FaqAnswer | None, asked: str | None) -> None:
+def _react(faq: Faq, line: str, last: FaqAnswer | None) -> None:
     """Keep what was said of the last answer, or give the one that was chosen."""
     chosen = _chosen(line, last)
-    if chosen is None or asked is None:
+    if chosen is None or last is None:
         say("there is nothing to say that of: ask a question first")
         return
     if line not in ("+", "-"):
         put(printable(chosen.entry.answer))
     try:
-        faq.feedback(asked, chosen.entry, line != "-")
+        # As it was looked up: a follow-up by itself would teach that its words mean this entry.
+        faq.feedback(last.question, chosen.entry, line != "-")
     except InputError as error:
         say(str(error))
 

@@ -408,7 +408,8 @@ class Faq(Closing):
         """Keep what a user said of an answer, as data for `calibrate` and for training.
 
         Args:
-            question: As it was asked; it is written to `log_path` as it is.
+            question: As it was looked up, `FaqAnswer.question`: a follow-up with the one before it.
+                It is written to `log_path` as it is.
             entry: The entry that was handed out, or its id.
             good: Whether it was the right one.
 

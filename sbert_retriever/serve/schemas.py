@@ -364,7 +364,11 @@ class FaqAnswerBody(BaseModel):
 class FaqFeedback(_Own):
     """What a user said of an answer."""
 
-    question: str = Field(min_length=1, max_length=20_000)
+    question: str = Field(
+        min_length=1,
+        max_length=40_001,
+        description='As it was looked up: the answer\'s "question".',
+    )
     entry: Id = Field(description="The id of the entry that was handed out.")
     good: bool
 

@@ -75,6 +75,18 @@ def test_a_chat(run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "capital of France" in faq._notebook.unanswered()
 
 
+def test_feedback_on_a_follow_up_is_on_both_questions(
+    run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself a follow-up would be learned as a question about that entry."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("When are you open?\nand on Sundays?\n+\n\n"))
+    outcome = run("faq", "chat", shop)
+    assert (outcome.code, outcome.out) == (0, "9 to 5.\n9 to 5.\n")
+    with Faq.open(shop) as faq:
+        (kept,) = faq.feedback_kept()
+    assert (kept.question, kept.entry) == ("When are you open? and on Sundays?", "hours")
+
+
 def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path: Path) -> None:
     rows = ["question,entry"]
     for n in range(20):

@@ -27,7 +27,8 @@ async function answer(question) {
   try {
     const found = await ask("/faq/ask", asked);
     trouble(null);
-    waiting.replaceWith(turn(question, found));
+    // Feedback is on the question as it was looked up: of a follow-up, with the one before.
+    waiting.replaceWith(turn(found.question, found));
     last = question;
   } catch (error) {
     waiting.remove();
