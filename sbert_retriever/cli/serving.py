@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sbert_retriever.cli import options
+from sbert_retriever.cli.faq_asking import Log
 from sbert_retriever.cli.output import say
 from sbert_retriever.errors import InputError, MissingExtraError
 
@@ -59,6 +60,7 @@ def serve(
             "--log-unanswered", help="Keep questions that the FAQ cannot answer, for `faq gaps`."
         ),
     ] = False,
+    log: Log = None,
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Write questions into the log.")
     ] = False,
@@ -139,6 +141,7 @@ def serve(
         reranker=reranker,
         faq_rerank=faq_rerank,
         log_unanswered=log_unanswered,
+        log=log,
         device=device,
         dtype=dtype,
         api_key=qdrant_api_key,

@@ -110,7 +110,8 @@ class Faq(Closing):
             CollectionNotFoundError: There is none, and no model to create it with or no leave to.
             ContractError: It was built with another model.
             InputError: The collection holds other passages; or `answers` is not as it was created
-                with; or unanswered questions are to be logged and there is no place for them.
+                with; or unanswered questions are to be logged and there is no place for them; or
+                there is no folder for `log`.
             StoreLockedError: Another process holds the folder.
 
         Warns:
@@ -415,6 +416,7 @@ class Faq(Closing):
 
         Raises:
             InputError: There is no place to keep it: open the FAQ with log=FILE.
+            StoreError: The file cannot be written.
             InputTypeError: One of them has the wrong type.
         """
         expect(question, str, "question")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sbert_retriever.errors import InputError, ReadError
+from sbert_retriever.errors import FallbackWarning, InputError, ReadError, StoreError
 from sbert_retriever.faq.entries import Feedback
 
 _FEEDBACK, _UNANSWERED = "feedback", "unanswered"
@@ -41,14 +42,23 @@ class Notebook:
 
         Raises:
             InputError: There is no place for it.
+            StoreError: The file cannot be written.
         """
         kept = Feedback(question=question, entry=entry, good=good, at=_now())
         self._append({"kind": _FEEDBACK, **vars(kept)})
         return kept
 
     def keep_unanswered(self, question: str) -> None:
-        """Write down a question that got no answer."""
-        self._append({"kind": _UNANSWERED, "question": question, "at": _now()})
+        """Write down a question that got no answer.
+
+        Warns:
+            FallbackWarning: The file cannot be written. Whoever asked is told the outcome all the
+                same.
+        """
+        try:
+            self._append({"kind": _UNANSWERED, "question": question, "at": _now()})
+        except StoreError as error:
+            warnings.warn(f"a question was not kept: {error}", FallbackWarning, stacklevel=2)
 
     def feedback(self) -> list[Feedback]:
         """What users said, oldest first."""
@@ -71,16 +81,16 @@ class Notebook:
         if self._path is None:
             raise InputError(
                 "there is no place to keep this: a collection on a server has no folder here; "
-                "open the FAQ with log=FILE"
+                "open the FAQ with log=FILE (--log FILE on the command line)"
             )
         line = json.dumps(record, ensure_ascii=True) + "\n"
         with self._guard:
-            # One write, so that a process that is killed leaves a whole line or none.
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                os.write(handle, line.encode("ascii"))
-            finally:
-                os.close(handle)
+                _write(self._path, line.encode("ascii"))
+            except OSError as error:
+                raise StoreError(
+                    f"{self._path} cannot be written: {error.strerror or error}"
+                ) from error
 
     def _records(self, kind: str) -> Iterator[dict[str, Any]]:
         if self._path is None or not self._path.is_file():
@@ -100,6 +110,15 @@ class Notebook:
                 f"{self._path}, line {number}: not JSON ({error}): remove the line"
             ) from error
         return record if isinstance(record, dict) else {}
+
+
+def _write(path: Path, line: bytes) -> None:
+    """One write, so that a process that is killed leaves a whole line or none."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
 
 
 def _now() -> str:

@@ -69,6 +69,8 @@ def opened(
     if mode != "dense" and info.sparse is None:
         raise InputError(f"mode is {mode!r}, and this FAQ keeps no words: make one with sparse=")
     setup = setup_of(info, mode, settings.answers, second)
+    if log is not None and not log.parent.is_dir():
+        raise InputError(f"log is {log}, and there is no folder {log.parent}: make it first")
     notebook = Notebook(log or _beside(retriever))
     if log_unanswered and notebook.path is None:
         raise InputError(

@@ -109,6 +109,7 @@ def open_service(
     tenant: str | None = None,
     faq_rerank: bool = False,
     log_unanswered: bool = False,
+    log: str | PathLike[str] | None = None,
 ) -> Service:
     """Open a collection, an FAQ, or both, to be served.
 
@@ -124,6 +125,7 @@ def open_service(
         tenant: As for `Retriever.open`; for the collection that is searched.
         faq_rerank: Whether the cross-encoder looks at the FAQ's best entries again.
         log_unanswered: As for `Faq.open`.
+        log: As for `Faq.open`; feedback on an FAQ of a server needs it.
 
     Raises:
         CollectionNotFoundError: Neither is there.
@@ -155,6 +157,7 @@ def open_service(
                 collection_name=faq_name,
                 reranker=models.reranker() if faq_rerank else None,
                 log_unanswered=log_unanswered,
+                log=log,
                 **common,
             )
         return served

@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 
 from sbert_retriever import BiEncoder, Faq, FaqEntry
-from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError, ReadError
+from sbert_retriever.errors import (
+    FallbackWarning,
+    InputError,
+    InputTypeError,
+    ReadError,
+    StoreError,
+)
 from sbert_retriever.faq import Feedback, Labelled
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.transfer import rebuild
@@ -190,6 +196,20 @@ def test_unanswered_questions_are_written_only_where_that_is_asked_for(
     assert [json.loads(line)["question"] for line in log.read_text().splitlines()] == [
         "my secret \u2028 illness"
     ]
+
+
+def test_a_log_that_cannot_be_written_costs_nobody_an_answer(open_faq, tmp_path, entries) -> None:
+    """Where the disk was full, every question without an answer was a fault."""
+    log = tmp_path / "log.jsonl"
+    faq = open_faq(log=log, log_unanswered=True)
+    faq.add(entries)
+    log.mkdir()  # nothing can be written to that
+    with pytest.warns(FallbackWarning, match=r"not kept: .*log\.jsonl cannot be written"):
+        assert faq.ask("capital of France").outcome == "abstain"
+    with pytest.raises(StoreError, match="cannot be written"):
+        faq.feedback("when are you open", "hours", good=True)
+    with pytest.raises(InputError, match="there is no folder"):
+        open_faq(log=tmp_path / "none" / "log.jsonl")
 
 
 def test_a_log_that_was_cut_short_is_read_and_a_damaged_one_says_the_line(

@@ -223,7 +223,7 @@ CALLS = {
     MicroBatchedEncoder: "(encoder, *, wait_s=0.002, turn=None)",
     open_service: "(location, *, collection_name='default', faq_name='faq', model=None, "
     "reranker=None, device='auto', dtype='auto', api_key=None, tenant=None, faq_rerank=False, "
-    "log_unanswered=False)",
+    "log_unanswered=False, log=None)",
     create_app: "(service, settings=None)",
     serve: "(service, settings=None, *, on_listening=None)",
     TwoEncoders.load: "(name, *, device='auto', dtype='auto', query_prompt=None, "

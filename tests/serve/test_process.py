@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,19 @@ def test_it_says_what_is_wrong_before_it_serves(
         assert main(["serve", *map(str, arguments)]) == code
         said = capsys.readouterr().err.strip().splitlines()
         assert words in said[-1]
+
+
+@pytest.mark.full
+def test_feedback_goes_where_it_is_told(serve, location: Path, tmp_path: Path) -> None:
+    """An FAQ on a server has no folder here, and the service could not be told of a file."""
+    log = tmp_path / "feedback.jsonl"
+    running = serve(location, "--log", str(log), "--log-unanswered")
+    running.post("/faq/ask", {"question": "who won the world cup in 1954?"})
+    said = {"question": "when do you open", "entry": "hours", "good": True}
+    assert running.post("/faq/feedback", said).status_code == 201
+    assert running.stop() == 0
+    kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
+    assert kinds == ["unanswered", "feedback"]
 
 
 @pytest.mark.full
