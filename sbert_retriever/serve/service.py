@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sbert_retriever.errors import CollectionNotFoundError, InputError, SbertError
 from sbert_retriever.retriever import Retriever
+from sbert_retriever.serve.logs import LOGGER
 from sbert_retriever.serve.models import SharedModels
 from sbert_retriever.serve.paper import Paper
 
@@ -79,8 +80,10 @@ class Service:
             if self.retriever is not None:
                 profile = self.retriever.profile
                 self.searched(rerank=profile is not None and profile.reranks).search(_WARM_UP, 1)
-        except SbertError as error:
-            self.failure = str(error)
+        except Exception as error:  # of whatever kind: nobody else would hear of it
+            named = f"{type(error).__name__}, see the log"
+            self.failure = str(error) if isinstance(error, SbertError) else named
+            LOGGER.error("not ready", exc_info=error)
         else:
             self.ready = True
 

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from sbert_retriever.errors import InputError, InputTypeError, ReadError
-from sbert_retriever.serve import ServeSettings
+from sbert_retriever.serve import ServeSettings, Service
 from sbert_retriever.serve.gate import Gate
 from sbert_retriever.serve.keys import Keys, read_keys
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
 from sbert_retriever.serve.metrics import Metrics
+from sbert_retriever.serve.models import SharedModels
 from sbert_retriever.serve.workers import BusyError, OverdueError, Workers
+from sbert_retriever.testing import HashEncoder
 
 KEY = "0123456789abcdef"
 
@@ -165,6 +167,35 @@ def test_a_file_of_keys_that_has_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ReadError, match="not UTF-8"):
         read_keys(tmp_path / "binary", {})
+
+
+# Service --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (RuntimeError("CUDA error: out of memory"), "RuntimeError, see the log"),
+        (InputError("there is no such model"), "there is no such model"),
+    ],
+)
+def test_whatever_keeps_models_from_loading_is_told(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    """Errors of libraries were swallowed, and the service said for ever that it was starting."""
+
+    def failing() -> None:
+        raise error
+
+    service = Service(SharedModels(HashEncoder()))
+    monkeypatch.setattr(service.models.encoder, "warm_up", failing)
+    stream = io.StringIO()
+    with logging_to(stream, texts=False):
+        service.warm_up()
+    service.close()
+    assert (service.ready, service.failure) == (False, says)
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["error"]["type"]) == ("not ready", type(error).__name__)
 
 
 # Settings -------------------------------------------------------------------------------
