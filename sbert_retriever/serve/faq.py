@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
-from sbert_retriever.faq import FaqAnswer, FaqEntry
+from sbert_retriever.faq import FaqEntry
+from sbert_retriever.serve.answers import entry_answer, faq_answer
 from sbert_retriever.serve.calls import Calls, StrictRoute
 from sbert_retriever.serve.problems import responses
 from sbert_retriever.serve.schemas import (
@@ -141,38 +141,6 @@ def _asked(calls: Calls, asked: FaqQuestion, waited_ms: float) -> dict[str, Any]
     )
     calls.metrics.faq_outcome(answer.outcome)
     return faq_answer(answer, waited_ms)
-
-
-def faq_answer(answer: FaqAnswer, waited_ms: float = 0.0) -> dict[str, Any]:
-    """An answer as it goes out."""
-    timings = {"wait": waited_ms, **answer.timings_ms}
-    timings["total"] = timings.get("total", 0.0) + waited_ms
-    return {
-        "outcome": answer.outcome,
-        "answer": answer.answer,
-        "confidence": answer.confidence,
-        "candidates": [
-            {
-                "entry": entry_answer(each.entry),
-                "phrasing": each.phrasing,
-                "score": each.score,
-                "score_kind": each.score_kind,
-                "first_score": each.first_score,
-            }
-            for each in answer.candidates
-        ],
-        "entry": None if answer.entry is None else entry_answer(answer.entry),
-        "phrasing": answer.phrasing,
-        "question": answer.question,
-        "exact": answer.exact,
-        "fallback": answer.fallback,
-        "timings_ms": {stage: round(ms, 3) for stage, ms in timings.items()},
-    }
-
-
-def entry_answer(entry: FaqEntry) -> dict[str, Any]:
-    """An entry as it goes out."""
-    return asdict(entry)
 
 
 def _listed(calls: Calls, limit: int, offset: int) -> dict[str, Any]:

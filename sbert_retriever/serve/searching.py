@@ -7,10 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from sbert_retriever.search.request import QueryOptions
+from sbert_retriever.serve.answers import hit_answer
 from sbert_retriever.serve.calls import Calls, StrictRoute
 from sbert_retriever.serve.problems import responses
 from sbert_retriever.serve.schemas import SearchAnswer, SearchRequest
-from sbert_retriever.types import Fusion, Hit, Profile
+from sbert_retriever.types import Fusion, Profile
 
 _RERANKING = ("budget_ms", "candidates", "rerank_mode", "rerank_threshold")
 
@@ -67,20 +68,3 @@ def search_options(asked: SearchRequest, waited_ms: float) -> QueryOptions:
         given["budget_ms"] = max(asked.budget_ms - waited_ms, 0.0)
     options: QueryOptions = given  # type: ignore[assignment]  # the schema has the same names
     return options
-
-
-def hit_answer(hit: Hit) -> dict[str, Any]:
-    """A hit as it goes out."""
-    return {
-        "id": hit.id,
-        "text": hit.text,
-        "metadata": dict(hit.metadata),
-        "score": hit.score,
-        "score_kind": hit.score_kind,
-        "first_score": hit.first_score,
-        "first_score_kind": hit.first_score_kind,
-        "source": hit.source,
-        "reranked": hit.reranked,
-        "cut_short": hit.cut_short,
-        "fallback": hit.fallback,
-    }

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from sbert_retriever.errors import SbertError
 from sbert_retriever.serve.about import NAME, VERSION
-from sbert_retriever.serve.faq import faq_answer
-from sbert_retriever.serve.searching import hit_answer
+from sbert_retriever.serve.answers import faq_answer, hit_answer
 from sbert_retriever.serve.service import Service
 
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,6 +56,20 @@ async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEnco
         assert "near" in refused.content[0].text
         for k in (0, 51, "many"):
             assert (await client.call_tool("search", {"query": "a", "k": k})).is_error
+
+
+def test_tools_need_the_extra_mcp_alone() -> None:
+    """Installed without the extra for HTTP, the command ended with a missing fastapi."""
+    code = "import sys; sys.modules['fastapi'] = None; import sbert_retriever.serve.tools"
+    path = os.pathsep.join(filter(None, [str(ROOT), *sys.path]))
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.full
