@@ -10,6 +10,7 @@ from typing import Any
 from sbert_retriever.errors import InputError, InputTypeError, StoreRequestError
 from sbert_retriever.faq.entries import FaqEntry
 from sbert_retriever.faq.passages import HEAD, KIND, entry_of, head_id, passages_of
+from sbert_retriever.index.points import draft
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import IndexReport, Passage
 
@@ -53,7 +54,7 @@ class Shelf:
         """Write entries; what it reports are passages.
 
         Raises:
-            InputError: An id comes twice, or is there and may not be replaced.
+            InputError: An id comes twice, or is there and may not be replaced, or a text is none.
             InputTypeError: One is no `FaqEntry`.
             StoreRequestError: One is too large for the engine.
         """
@@ -110,6 +111,8 @@ class Shelf:
 
     def _write(self, entries: Sequence[FaqEntry], known: dict[str, FaqEntry]) -> IndexReport:
         new = [passage for entry in entries for passage in self._passages(entry)]
+        for passage in new:  # all of an entry or nothing: its head alone could be refused
+            draft(passage, self._retriever.store.layout)
         kept = {passage.id for passage in new}
         # Phrasings that are gone go first: none may lead to an answer that is not theirs any more.
         gone = [p.id for old in known.values() for p in self._passages(old) if p.id not in kept]

@@ -118,6 +118,20 @@ def test_adding_takes_generators_and_refuses_what_would_overwrite(shop: Faq, ent
     assert shop.get("hours").answer == "New."
 
 
+@pytest.mark.parametrize("changes", [{"answer": "\ud800"}, {"phrasings": ["opening", "\ud800"]}])
+def test_an_entry_that_cannot_be_kept_changes_nothing(shop: Faq, entries, changes: Any) -> None:
+    """Half of it was written: phrasings that led nowhere, or to the answer before."""
+    with pytest.raises(InputError, match="surrogate"):
+        shop.edit("hours", **changes)
+    new = replace(entries[0], id="new", **changes)
+    with pytest.raises(InputError, match="surrogate"):
+        shop.add(new)
+    assert shop.get("hours") == entries[0]
+    assert shop.get("new") is None
+    assert shop.retriever.count() == 5
+    assert shop.ask("What are your opening hours?").entry == entries[0]
+
+
 def test_a_collection_of_passages_is_no_faq(tmp_path: Path) -> None:
     with Retriever.open(tmp_path, model=HashEncoder(), collection_name="docs") as retriever:
         retriever.index([Passage("a", "text")])
