@@ -69,6 +69,10 @@ def calibrate(
     json: options.Json = False,
 ) -> None:
     """Learn from labelled questions when to answer, and how sure an answer is."""
+    from sbert_retriever.mining.picture import check_picture
+
+    if plot is not None:
+        check_picture(plot)
     labelled = None if file is None else read_labelled(Path(file))
     with open_faq(
         location,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
-from sbert_retriever.errors import MissingExtraError
 from sbert_retriever.faq.calibration import Calibration
+from sbert_retriever.mining.picture import check_picture
 
 _ROWS = 12
 
@@ -101,17 +101,15 @@ class CalibrationReport:
         """Draw precision over coverage into a .png or .svg file.
 
         Raises:
+            InputError: The path has another ending, or its folder is not there.
             MissingExtraError: matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError(
-                "matplotlib", extra="eval", purpose="draw the curve of a calibration"
-            ) from error
+        target = check_picture(path)
+        from matplotlib.figure import Figure
+
         figure = Figure(figsize=(6.4, 4.2), layout="constrained")
         self._draw(figure.subplots())
-        figure.savefig(fspath(path), dpi=150)
+        figure.savefig(target, dpi=150)
 
     def _draw(self, axes: Any) -> None:
         kept = self.calibration

@@ -92,7 +92,7 @@ def _new_figure() -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtraError("matplotlib", extra="eval", purpose="draw clusters") from error
+        raise MissingExtraError("matplotlib", extra="eval", purpose="draw pictures") from error
     figure = Figure(figsize=(10, 8), layout="constrained")
     FigureCanvasAgg(figure)
     return figure

@@ -115,6 +115,8 @@ def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path:
         (["import", "{shop}", "{file}.txt"], "suffixes"),
         (["calibrate", "{shop}"], "give 30 at least"),
         (["calibrate", "{shop}", "{file}"], "line 1: the columns are id, question, answer"),
+        (["calibrate", "{shop}", "--plot", "curve.txt"], "ends in '.txt', expected .png or .svg"),
+        (["calibrate", "{shop}", "--plot", "{nowhere}/c.png"], "is no folder: make it first"),
     ],
 )
 def test_what_cannot_be_done_says_why(
