@@ -122,6 +122,16 @@ def test_a_cell_may_hold_several_phrasings_one_a_line(write) -> None:
     assert read_entries(name)[0].phrasings == ("one?", "two?")
 
 
+@pytest.mark.parametrize("mark", ["\v", "\f", "\x85", "\u2028"])
+def test_only_a_new_line_ends_a_row(write, mark: str) -> None:
+    """Word ends lines inside a cell with a vertical tab, web pages with U+2028."""
+    name = write("a.csv", f"question,answer,tags\none?,yes{mark}indeed,shop\ntwo?,no,\n")
+    assert [(e.answer, e.tags) for e in read_entries(name)] == [
+        (f"yes{mark}indeed", ("shop",)),
+        ("no", ()),
+    ]
+
+
 MARKDOWN = """
 # Frequently asked questions
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from io import StringIO
 
 from sbert_retriever.errors import ReadError
 from sbert_retriever.faq.reading.records import COLUMNS, Draft, draft_of
@@ -23,7 +24,8 @@ def json_drafts(text: str, source: str) -> Iterator[Draft]:
 
 
 def _drafts(parse: Parser, text: str, source: str, *, split: bool) -> Iterator[Draft]:
-    lines = text.splitlines(keepends=True) if split else text.split("\n")
+    # Lines end with "\n" alone: other marks, such as Word's vertical tab, stand inside a cell.
+    lines: Iterable[str] = StringIO(text) if split else text.split("\n")
     for found in parse(lines, source, _FIELDS):
         if isinstance(found, BadLine):
             raise ReadError(f"{source}, line {found.line}: {found.reason}")
