@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from sbert_retriever.errors import InputError
@@ -10,6 +11,7 @@ from sbert_retriever.serve.keys import Keys
 from sbert_retriever.types.checks import whole
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class ServeSettings:
         log_texts: Whether questions stand in the log.
 
     Raises:
-        InputError: A value is out of range.
+        InputError: A value is out of range, or an origin is none.
         InputTypeError: A number is none.
     """
 
@@ -57,6 +59,12 @@ class ServeSettings:
             raise InputError(f"port is {self.port}, expected 0 to 65535")
         if not 0 < self.timeout_s < math.inf:
             raise InputError(f"timeout_s is {self.timeout_s}, expected seconds above 0")
+        for origin in self.origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise InputError(
+                    f"the origin {origin!r} is as no browser sends it: give a scheme and a host in "
+                    "small letters, such as https://example.org, without a path or a last slash"
+                )
         if not self.host.strip():
             raise InputError("host is empty: give 127.0.0.1, or an address of this machine")
 

@@ -220,6 +220,16 @@ def test_settings_out_of_range_are_refused(settings) -> None:
         ServeSettings(threads=1.5)
 
 
+@pytest.mark.parametrize(
+    "origin", ["example.org", "https://example.org/", "https://Example.org", "https://a/b", ""]
+)
+def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
+    """It was taken, and let nobody in."""
+    with pytest.raises(InputError, match="as no browser sends it"):
+        ServeSettings(origins=(origin,))
+    assert ServeSettings(origins=("*", "https://example.org", "http://localhost:3000")).origins
+
+
 def test_who_may_come_in_follows_from_host_and_keys() -> None:
     assert not ServeSettings().open_to_all
     assert ServeSettings(host="0.0.0.0").open_to_all
