@@ -144,6 +144,7 @@ def open_service(
             f"there is neither a collection {collection_name!r} nor an FAQ {faq_name!r} at "
             f"{location}: index something first, or import an FAQ"
         )
+    served: Service | None = None
     try:
         models = _shared(opened, reranker, settings)
         served = Service(models, closing=opened)
@@ -165,6 +166,8 @@ def open_service(
             )
         return served
     except BaseException:
+        if served is not None:
+            served.close()
         for each in opened:
             each.close()
         raise

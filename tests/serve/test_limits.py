@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, InputTypeError, ReadError
-from sbert_retriever.serve import ServeSettings, Service
+from sbert_retriever.index.edge import shard
+from sbert_retriever.serve import ServeSettings, Service, open_service
 from sbert_retriever.serve.gate import Gate
 from sbert_retriever.serve.keys import Keys, read_keys
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
@@ -196,6 +198,16 @@ def test_whatever_keeps_models_from_loading_is_told(
     assert (service.ready, service.failure) == (False, says)
     line = json.loads(stream.getvalue())
     assert (line["event"], line["error"]["type"]) == ("not ready", type(error).__name__)
+
+
+def test_a_service_that_does_not_open_holds_no_folder(tmp_path: Path) -> None:
+    """The collection stayed open where the FAQ was none, and other processes were kept out."""
+    with Retriever.open(tmp_path, model=HashEncoder()) as retriever:
+        retriever.index([Passage("a", "text")])
+    with pytest.raises(InputError, match="that are no FAQ") as caught:
+        open_service(tmp_path, faq_name="default", model=HashEncoder())
+    held = [folder for folder in shard._open if folder.is_relative_to(tmp_path.resolve())]
+    assert held == [], caught
 
 
 # Settings -------------------------------------------------------------------------------
