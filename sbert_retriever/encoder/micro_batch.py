@@ -38,8 +38,12 @@ class _Job(Generic[Item, Result]):
         self.items = items
         self.results: list[Result] = []
         self.error: Exception | None = None
-        self.done = False
         self.turn = threading.Event()
+
+    @property
+    def done(self) -> bool:
+        """Whether all results are there, or none will come."""
+        return self.error is not None or len(self.results) == len(self.items)
 
     @property
     def left(self) -> list[Item]:
@@ -49,11 +53,10 @@ class _Job(Generic[Item, Result]):
     def take(self, results: Iterable[Result]) -> None:
         """Keep results; the last ones end the job."""
         self.results.extend(results)
-        self.done = len(self.results) == len(self.items)
 
     def fail(self, error: Exception) -> None:
         """End with an error."""
-        self.error, self.done = error, True
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class MicroBatcher(Generic[Item, Result]):
         self._guard = threading.Lock()
         self._arrival = threading.Condition(self._guard)
         self._waiting: deque[_Job[Item, Result]] = deque()
-        self._led = False
+        self._leader: _Job[Item, Result] | None = None
         self._last_callers, self._last_end = 1, -1.0
         self._counts = BatchCounts()
 
@@ -133,36 +136,45 @@ class MicroBatcher(Generic[Item, Result]):
         job: _Job[Item, Result] = _Job(list(items))
         if not job.items:
             return []
-        with self._guard:
-            self._waiting.append(job)
-            leads, self._led = not self._led, True
-            self._arrival.notify()
-        if not leads:
+        try:
+            with self._guard:
+                self._waiting.append(job)
+                if self._leader is None:
+                    self._lead(job)
+                self._arrival.notify()
             job.turn.wait()
-        if not job.done:
-            self._lead(job)
+            while not job.done:
+                self._batch()
+        finally:
+            with self._guard:
+                self._leave(job)
         if job.error is not None:
             raise job.error
         return job.results
 
-    def _lead(self, own: _Job[Item, Result]) -> None:
-        """Do batches until the own job is done, then let the next in line go on."""
-        try:
-            while not own.done:
-                self._batch()
-        finally:
-            with self._guard:
-                if not own.done:  # stopped from outside, by Ctrl-C perhaps
-                    self._waiting.remove(own)
-                self._settle(list(self._waiting))
-                following = self._waiting[0] if self._waiting else None
-                self._led = following is not None
-            if following is not None:
-                following.turn.set()
+    def _lead(self, job: _Job[Item, Result] | None) -> None:
+        """Let a job's caller do the batches, until its own is done; None where nobody is left."""
+        self._leader = job
+        if job is not None:
+            job.turn.set()
+
+    def _leave(self, job: _Job[Item, Result]) -> None:
+        """Take a job out of the line; who leads hands over to the next.
+
+        One that is not done was stopped from outside, in its turn or as it waited: by Ctrl-C, or by
+        a time limit that raises.
+        """
+        if job in self._waiting:
+            self._waiting.remove(job)
+        if self._leader is job:
+            self._settle(list(self._waiting))
+            self._lead(self._waiting[0] if self._waiting else None)
 
     def _settle(self, jobs: Iterable[_Job[Item, Result]]) -> None:
         """Let those go that are done, and put the others at the end of the line."""
         for job in jobs:
+            if job not in self._waiting:
+                continue
             self._waiting.remove(job)
             if job.done:
                 job.turn.set()

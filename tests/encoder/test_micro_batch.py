@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sbert_retriever import BiEncoder
+from sbert_retriever.encoder import micro_batch
 from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
 from sbert_retriever.errors import InputError, InputTypeError, ModelError
 from sbert_retriever.testing import HashEncoder
@@ -138,6 +139,50 @@ def test_one_that_is_stopped_from_outside_leaves_the_others_their_turn() -> None
         assert second.result(60) == [2]
         with pytest.raises(KeyboardInterrupt):
             first.result(60)
+    assert batcher.waiting == 0
+
+
+class Stopped(threading.Event):
+    """A turn that whoever waits for it is interrupted in, once it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits, self.interrupt = threading.Event(), threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.set()
+        assert self.interrupt.wait(60)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_one_that_is_stopped_as_it_waits_leaves_the_others_their_turn(monkeypatch, leads) -> None:
+    """Ctrl-C or a time limit in a caller who waits, before or just after the lead came to it."""
+    gated, turn, job_of = Gated(), Stopped(), micro_batch._Job
+
+    def job(items: list[int]) -> micro_batch._Job:
+        made = job_of(items)
+        made.turn = turn
+        return made
+
+    batcher = MicroBatcher(gated)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(batcher.run, [0])
+        assert gated.started.wait(60)
+        monkeypatch.setattr(micro_batch, "_Job", job)
+        stopped = pool.submit(batcher.run, [1])
+        assert turn.waits.wait(60)
+        monkeypatch.undo()
+        if leads:
+            gated.open.set()
+            assert first.result(60) == [0]
+            assert turn.is_set()
+        turn.interrupt.set()
+        with pytest.raises(KeyboardInterrupt):
+            stopped.result(60)
+        gated.open.set()
+        assert first.result(60) == [0]
+        assert pool.submit(batcher.run, [2]).result(60) == [4]
     assert batcher.waiting == 0
 
 
