@@ -41,7 +41,7 @@ class _Tally:
     """A report in the making, and what the run has seen.
 
     `pending` holds the ids seen that may not be in the collection yet, in order, `refused` those
-    whose vector or size kept them out.
+    whose vector or size kept them out, `unusable` those of passages that are not well-formed.
     """
 
     started: float = field(default_factory=monotonic)
@@ -55,6 +55,7 @@ class _Tally:
     sources: set[str] = field(default_factory=set)
     pending: dict[str, None] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
+    unusable: set[str] = field(default_factory=set)
     position: int = 0
 
     def add(self, name: str, number: int = 1) -> None:
@@ -230,6 +231,7 @@ class Sync:
     def _fail(self, passage_id: str, error: Exception) -> None:
         if self._strict:
             raise error
+        self._tally.unusable.add(passage_id)
         self._tally.failures.append(Failure(passage_id, str(error)))
 
     def _begin(self, drawn: Sequence[Passage], thread: Thread) -> Steps[_Window]:
@@ -314,9 +316,11 @@ class Sync:
         self._tally.counts["longest"] = max(self._tally.counts["longest"], encoded.longest)
 
     def _prune(self) -> Steps[None]:
+        # What cannot be used now is not gone: its last good version stays.
+        spared = self._tally.unusable
         for source in sorted(self._tally.sources):
             stored = yield from self._store.ids_of_source(source)
-            gone = [i for i in stored if i not in self._tally.seen]
+            gone = [i for i in stored if i not in self._tally.seen and i not in spared]
             if not self._dry_run and gone:
                 yield from self._store.delete_ids(gone)
             self._tally.add("deleted", len(gone))

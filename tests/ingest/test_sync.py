@@ -101,6 +101,16 @@ def test_prune_spares_other_sources(retriever):
     assert sorted(p.id for p in retriever.scroll()[0]) == ["loose", "other", "p0", "p1"]
 
 
+def test_prune_spares_what_is_there_and_cannot_be_used_now(retriever):
+    """Metadata that JSON cannot carry keeps the new version out, and the old one stays."""
+    retriever.index(passages(3))
+    broken = Passage("p1", "new words", {"i": object()}, "s")
+    report = retriever.index([passages(1)[0], broken], prune=True)
+    assert counts(report) == (0, 0, 1, 1, 1)
+    assert [failure.id for failure in report.failures] == ["p1"]
+    assert retriever.get(["p1"]) == [passages(2)[1]]
+
+
 def test_prune_of_a_source_that_was_emptied(retriever):
     retriever.index(passages(3))
     assert counts(retriever.index([], prune=True, sources=["s"])) == (0, 0, 0, 3, 0)
