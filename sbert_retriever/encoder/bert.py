@@ -25,6 +25,9 @@ from sbert_retriever.errors import ModelFormatError
 Norm = tuple[Tensor, Tensor]
 """Scale and shift of a layer norm, (width,) each."""
 
+Shape = tuple[int | None, ...]
+"""Of a tensor that is read; None is any size."""
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": partial(F.gelu, approximate="tanh"),
@@ -116,15 +119,20 @@ def read_weights(
         ModelFormatError: A tensor is missing or has another shape than the config says.
     """
     read = TensorReader(state, device=device, dtype=dtype)
-    words = read("embeddings.word_embeddings.weight")
-    _check_sizes(config, width=words.shape[1])
-    positions = read.exact("embeddings.position_embeddings.weight")
-    types = read.exact("embeddings.token_type_embeddings.weight")
+    words = read("embeddings.word_embeddings.weight", shape=(None, None))
+    width = words.shape[1]
+    _check_sizes(config, width=width)
+    positions = read.exact("embeddings.position_embeddings.weight", shape=(None, width))
+    types = read.exact("embeddings.token_type_embeddings.weight", shape=(None, width))
+    inner = len(read("encoder.layer.0.intermediate.dense.bias", shape=(None,)))
     return BertWeights(
         words=words,
         places=(types[:, None] + positions).to(dtype),
-        norm=read.norm("embeddings.LayerNorm"),
-        layers=tuple(_layer(read, i) for i in range(int(config["num_hidden_layers"]))),
+        norm=read.norm("embeddings.LayerNorm", width=width),
+        layers=tuple(
+            _layer(read, i, width=width, inner=inner)
+            for i in range(int(config["num_hidden_layers"]))
+        ),
         heads=int(config["num_attention_heads"]),
         eps=float(config.get("layer_norm_eps", 1e-12)),
         activation=config.get("hidden_act", "gelu"),
@@ -242,15 +250,16 @@ def _check_sizes(config: Mapping[str, Any], *, width: int) -> None:
         )
 
 
-def _layer(read: TensorReader, number: int) -> BertLayer:
+def _layer(read: TensorReader, number: int, *, width: int, inner: int) -> BertLayer:
     at = f"encoder.layer.{number}."
+    parts = (f"{at}attention.self.{part}" for part in ("query", "key", "value"))
     return BertLayer(
-        qkv=read.linear(*(f"{at}attention.self.{part}" for part in ("query", "key", "value"))),
-        out=read.linear(f"{at}attention.output.dense"),
-        up=read.linear(f"{at}intermediate.dense"),
-        down=read.linear(f"{at}output.dense"),
-        norm1=read.norm(f"{at}attention.output.LayerNorm"),
-        norm2=read.norm(f"{at}output.LayerNorm"),
+        qkv=read.linear(*parts, inputs=width, outputs=width),
+        out=read.linear(f"{at}attention.output.dense", inputs=width, outputs=width),
+        up=read.linear(f"{at}intermediate.dense", inputs=width, outputs=inner),
+        down=read.linear(f"{at}output.dense", inputs=inner, outputs=width),
+        norm1=read.norm(f"{at}attention.output.LayerNorm", width=width),
+        norm2=read.norm(f"{at}output.LayerNorm", width=width),
     )
 
 
@@ -269,28 +278,51 @@ class TensorReader:
         self._state = {_modern(name): tensor for name, tensor in state.items()}
         self._device, self._dtype = device, dtype
 
-    def exact(self, name: str) -> Tensor:
-        """A tensor in float32."""
+    def exact(self, name: str, *, shape: Shape | None = None) -> Tensor:
+        """A tensor in float32; None in its shape is any size.
+
+        Raises:
+            ModelFormatError: It is missing, or has another shape: the int8 kernel, which looks at
+                none, would write past its end.
+        """
         if name not in self._state:
             raise ModelFormatError(
                 f"the weights hold no {name}, which a BERT of this configuration has"
             )
-        return self._state[name].to(self._device, torch.float32)
+        tensor = self._state[name]
+        if shape is not None and not _fits(tuple(tensor.shape), shape):
+            wanted = " x ".join("any" if size is None else str(size) for size in shape)
+            raise ModelFormatError(
+                f"the weights hold a {name} of shape {tuple(tensor.shape)}, expected {wanted} as "
+                "the others have it: get the whole model again"
+            )
+        return tensor.to(self._device, torch.float32)
 
-    def __call__(self, name: str) -> Tensor:
+    def __call__(self, name: str, *, shape: Shape | None = None) -> Tensor:
         """A tensor in the reader's floating type."""
-        return self.exact(name).to(self._dtype)
+        return self.exact(name, shape=shape).to(self._dtype)
 
-    def linear(self, *names: str) -> Linear:
-        """One affine map, or several stacked."""
-        weight = torch.cat([self(f"{name}.weight") for name in names]).t()
+    def linear(self, *names: str, inputs: int | None = None, outputs: int | None = None) -> Linear:
+        """One affine map, or several stacked; None as a size of each is any."""
+        weights = [self(f"{name}.weight", shape=(outputs, inputs)) for name in names]
+        biases = [
+            self(f"{name}.bias", shape=(len(weight),))
+            for name, weight in zip(names, weights, strict=True)
+        ]
+        weight = torch.cat(weights).t()
         if self._device.type == "cpu" and self._dtype == torch.float32:
             weight = weight.contiguous()
-        return Linear(weight, torch.cat([self(f"{name}.bias") for name in names]))
+        return Linear(weight, torch.cat(biases))
 
-    def norm(self, name: str) -> Norm:
+    def norm(self, name: str, *, width: int) -> Norm:
         """Scale and shift of a layer norm."""
-        return self(f"{name}.weight"), self(f"{name}.bias")
+        return self(f"{name}.weight", shape=(width,)), self(f"{name}.bias", shape=(width,))
+
+
+def _fits(found: tuple[int, ...], shape: Shape) -> bool:
+    return len(found) == len(shape) and all(
+        wanted in (None, size) for size, wanted in zip(found, shape, strict=True)
+    )
 
 
 def _modern(name: str) -> str:

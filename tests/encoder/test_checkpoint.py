@@ -152,6 +152,31 @@ def test_a_config_of_another_model_is_refused(folder, change):
         BiEncoder.load(folder, device="cpu").encode_queries(["text"])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("encoder.layer.1.attention.self.query.weight", (32, 16)),
+        ("encoder.layer.1.intermediate.dense.weight", (128, 8)),
+        ("encoder.layer.1.intermediate.dense.bias", (64,)),
+        ("encoder.layer.0.output.dense.bias", (8,)),
+        ("encoder.layer.1.output.LayerNorm.weight", (4,)),
+        ("embeddings.LayerNorm.bias", (1,)),
+        ("embeddings.position_embeddings.weight", (64, 1)),
+        ("embeddings.word_embeddings.weight", (32,)),
+    ],
+)
+def test_tensors_that_do_not_fit_each_other_are_refused(folder, name, shape, dtype):
+    """A damaged or hostile model gives an error: never a broadcast, never memory past an end."""
+    state = load_state(folder)
+    key = next(key for key in state if key.endswith(name))
+    state[key] = torch.zeros(shape)
+    torch.save(state, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelFormatError, match=f"{name} of shape"):
+        BiEncoder.load(folder, device="cpu", dtype=dtype).encode_queries(["text"])
+
+
 def test_a_pooling_without_its_file_is_refused(folder):
     """Half a download of a model that pools by CLS must not pool by the mean."""
     (folder / "1_Pooling" / "config.json").unlink()
