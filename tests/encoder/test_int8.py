@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -106,6 +108,36 @@ def test_the_kernel_equals_torch(native, lengths, threads):
     # A value on the edge between two steps may fall to either side, and moves its row a little.
     assert torch.nn.functional.cosine_similarity(found, reference.packed(texts)).min() > 0.9995
     assert first.numpy() == pytest.approx(found[texts.starts[:-1].long()].numpy(), abs=1e-5)
+
+
+FEW_THREADS = """
+import resource, sys
+import numpy as np, torch
+from sbert_retriever import BiEncoder
+from sbert_retriever.encoder.packing import packed
+
+encoder = BiEncoder.load(sys.argv[1], device="cpu", dtype="int8")
+model = encoder._loaded()[0]
+texts = packed([np.full(60, 7, dtype=np.int32)] * 64, None, device=torch.device("cpu"))
+torch.set_num_threads(1)
+expected = model.packed(texts)
+torch.get_num_threads = lambda: 64
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+most = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (used + 3 * stack + stack // 2, most))
+print(torch.allclose(model.packed(texts), expected, atol=1e-5))
+"""
+
+
+def test_a_system_without_more_threads_gets_the_same_from_fewer(native, tiny_folder):
+    """A limit on processes or memory, as containers have: slower, and never the process's end."""
+    script = 'ulimit -s 65536 && MALLOC_ARENA_MAX=1 exec "$@"'  # 64 MiB each
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", sys.executable, "-c", FEW_THREADS, str(tiny_folder)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])

@@ -560,7 +560,12 @@ extern "C" int32_t sbert_bert_int8(const Model* model, const Batch* batch) {
         };
         const size_t wanted = std::min<size_t>(batch->threads, cuts.size() - 1);
         std::vector<std::thread> others;
-        for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+        try {
+            for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+        } catch (const std::exception&) {
+            // The system has no more threads: those that run do it all. Leaving here would end the
+            // process, which a thread does that is let go while it runs.
+        }
         work();
         for (std::thread& other : others) other.join();
         return failed ? 1 : 0;
