@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from sbert_retriever.encoder.bert import Linear
+from sbert_retriever.errors import ModelFormatError
 
 _LEVELS = 255
 _LARGEST = 127
@@ -64,8 +65,18 @@ def rounded_rows(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def rounded_linear(linear: Linear) -> Int8Linear:
-    """The map with each column of weights rounded by the scale of least squared error."""
+    """The map with each column of weights rounded by the scale of least squared error.
+
+    Raises:
+        ModelFormatError: A weight is not finite: rounding would make a number of it, which nobody
+            could tell from a good one later.
+    """
     weight = linear.weight
+    if not (weight.isfinite().all() and linear.bias.isfinite().all()):
+        raise ModelFormatError(
+            "the weights hold NaN or infinity: they are damaged, or their training diverged; get "
+            "the whole model again"
+        )
     largest = weight.abs().amax(0).clamp(min=_TINY)
     scale = largest / _LARGEST
     least = torch.full_like(largest, torch.inf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from sbert_retriever.encoder.int8_bert import NativeBert, _say_slower, int8_back
 from sbert_retriever.encoder.native import build
 from sbert_retriever.encoder.native.structs import panels
 from sbert_retriever.encoder.packing import packed
-from sbert_retriever.errors import FallbackWarning, InputError, ModelError
+from sbert_retriever.errors import FallbackWarning, InputError, ModelError, ModelFormatError
 from sbert_retriever.testing import tiny_bert
 
 pytestmark = pytest.mark.filterwarnings(
@@ -164,6 +165,20 @@ def test_the_kernel_knows_other_shapes(activation, sizes):
     )
     assert close.min() > 0.995
     assert close.mean() > 0.9995
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("part", ["qkv", "up"])
+@pytest.mark.parametrize("place", ["weight", "bias"])
+def test_weights_that_are_not_finite_are_refused(tiny_folder, bad, part, place):
+    """Rounded to integers they would give good-looking vectors, where float32 gives an error."""
+    weights = weights_of(tiny_folder)
+    linear = getattr(weights.layers[1], part)
+    values = getattr(linear, place).clone()
+    values[..., -1] = bad
+    layer = replace(weights.layers[1], **{part: replace(linear, **{place: values})})
+    with pytest.raises(ModelFormatError, match="NaN or infinity"):
+        int8_backbone(replace(weights, layers=(weights.layers[0], layer)))
 
 
 def test_ids_outside_the_embeddings_are_refused(native):
