@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import warnings
@@ -48,8 +49,9 @@ def native(tiny_folder):
 @pytest.fixture
 def no_compiler(tmp_path, monkeypatch):
     """A machine that has neither a C++ compiler nor a kernel compiled before."""
-    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("CXX", "no-such-compiler -m64")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "cpu_flags", lambda: frozenset(build.NEEDED))
     build.kernel.cache_clear()
     _say_slower.cache_clear()
     yield
@@ -229,6 +231,61 @@ def test_a_folder_that_others_can_write_is_not_trusted(tmp_path, monkeypatch):
     (tmp_path / "sbert_retriever").chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(build.NoKernelError, match="yours alone"):
+        build._folder()
+
+
+@pytest.fixture
+def uncompiled(tmp_path, monkeypatch):
+    """A machine that has no kernel compiled yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "cpu_flags", lambda: frozenset(build.NEEDED))
+    build.kernel.cache_clear()
+    yield tmp_path
+    build.kernel.cache_clear()
+
+
+def compiler(folder, script):
+    """A compiler that does what a line of shell says; $1 and on are its arguments."""
+    path = folder / "a-compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_compiler_is_run_with_its_own_arguments(uncompiled, monkeypatch):
+    """As in CXX="ccache g++", which build tools understand so."""
+    path = compiler(uncompiled, "echo an error: $1 $2 >&2; exit 1")
+    monkeypatch.setenv("CXX", f"{path} -first")
+    with pytest.raises(build.NoKernelError, match="refused it \\(an error: -first -O3\\)"):
+        build.kernel()
+
+
+def test_what_a_compiler_leaves_is_loaded_or_told(uncompiled, monkeypatch):
+    """One that says nothing and writes nothing, and one that writes what is no library."""
+    monkeypatch.setenv("CXX", str(compiler(uncompiled, "exit 0")))
+    with pytest.raises(build.NoKernelError, match=r"cannot be written \(No such file"):
+        build.kernel()
+    monkeypatch.setenv("CXX", str(compiler(uncompiled, 'for last; do :; done; echo no >"$last"')))
+    with pytest.raises(build.NoKernelError, match="cannot be loaded"):
+        build.kernel()
+
+
+def test_a_disk_without_room_is_no_end(uncompiled, monkeypatch):
+    def full(**_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build.tempfile, "TemporaryDirectory", full)
+    with pytest.raises(build.NoKernelError, match="cannot be written \\(No space left"):
+        build.kernel()
+
+
+def test_a_user_without_a_home_is_told_where_to_give_one(monkeypatch):
+    def homeless(_):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(build.Path, "expanduser", homeless)
+    with pytest.raises(build.NoKernelError, match="set XDG_CACHE_HOME"):
         build._folder()
 
 

@@ -48,7 +48,10 @@ def kernel() -> ctypes.CDLL:
     key = hashlib.sha256(source + " ".join(_FLAGS).encode()).hexdigest()[:16]
     path = _folder() / f"bert_int8-{key}.so"
     if not path.is_file():
-        _compile(path)
+        try:
+            _compile(path)
+        except OSError as error:  # a full disk, or a quota
+            raise NoKernelError(f"{path} cannot be written ({error.strerror})") from error
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
@@ -58,10 +61,15 @@ def kernel() -> ctypes.CDLL:
 def _compile(path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command = [_compiler(), *_FLAGS, str(SOURCE), "-o", str(made)]
+        command = [*_compiler(), *_FLAGS, str(SOURCE), "-o", str(made)]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+                command,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_PATIENCE_S,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NoKernelError(f"the C++ compiler did not run ({error})") from error
@@ -72,18 +80,18 @@ def _compile(path: Path) -> None:
         made.replace(path)
 
 
-def _compiler() -> str:
-    """The C++ compiler: $CXX, else the first of the usual names.
+def _compiler() -> list[str]:
+    """The C++ compiler: $CXX with what stands behind it, else the first of the usual names.
 
     Raises:
         NoKernelError: There is none.
     """
-    wanted = os.environ.get("CXX")
-    names = (wanted,) if wanted else _COMPILERS
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
-        raise NoKernelError(f"there is no C++ compiler ({', '.join(names)})")
-    return found
+    wanted = os.environ.get("CXX", "")
+    choices = [[wanted], wanted.split()] if wanted.strip() else [[name] for name in _COMPILERS]
+    for name, *more in choices:
+        if found := shutil.which(name):
+            return [found, *more]
+    raise NoKernelError(f"there is no C++ compiler ({wanted.strip() or ', '.join(_COMPILERS)})")
 
 
 def _folder() -> Path:
@@ -92,7 +100,12 @@ def _folder() -> Path:
     Raises:
         NoKernelError: It cannot be written, or belongs to somebody else.
     """
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    except RuntimeError as error:
+        raise NoKernelError(
+            "this user has no home folder to keep it in: set XDG_CACHE_HOME"
+        ) from error
     folder = Path(home) / "sbert_retriever"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,5 +115,8 @@ def _folder() -> Path:
         raise NoKernelError(f"{folder} cannot be written")
     owner = folder.stat()
     if owner.st_uid != os.getuid() or owner.st_mode & 0o022:
-        raise NoKernelError(f"{folder} can be written by others: it must be yours alone")
+        raise NoKernelError(
+            f"{folder} can be written by others, and it must be yours alone: chmod go-w it, or "
+            "delete it"
+        )
     return folder
