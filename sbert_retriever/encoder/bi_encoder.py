@@ -461,17 +461,27 @@ class BiEncoder:
 
     def _encode_tokens(self, tokens: Tokens, role: Role) -> list[Vectors]:
         """Token vectors (tokens, width) of each text of one window."""
-        backbone, _ = self._loaded()
+        self._loaded()
         skipped = self._skipped_tokens(role)
+        on_cpu = self._states_on_cpu if self._cpu_fallback else None
         found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(tokens.ids)
         with torch.inference_mode():
             for batch in self._batches(tokens):
-                hidden, _ = self._hidden(backbone, batch)
-                states = F.normalize(hidden.float(), dim=2).cpu().numpy()
-                for row, ids, text in zip(batch.rows, batch.token_ids, states, strict=True):
-                    # A copy, so that the padded batch is let go.
-                    found[row] = text[skipped : len(ids)].copy()
+                for part, made in self._in_halves(batch, self._states, on_cpu=on_cpu):
+                    states = made.cpu().numpy()
+                    for row, ids, text in zip(part.rows, part.token_ids, states, strict=True):
+                        # A copy, so that the padded batch is let go.
+                        found[row] = text[skipped : len(ids)].copy()
         return found
+
+    def _states(self, batch: TokenBatch) -> Tensor:
+        """Token vectors (batch, length, width) float32 of length 1, on the device."""
+        backbone, _ = self._loaded()
+        hidden, _ = self._hidden(backbone, batch)
+        return F.normalize(hidden.float(), dim=2)
+
+    def _states_on_cpu(self, batch: TokenBatch) -> Tensor:
+        return self._spare._states(batch)
 
     def _hidden(self, backbone: Backbone, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
         return hidden_states(backbone, batch, pad_id=self._tokenizer.pad_id, device=self._device)

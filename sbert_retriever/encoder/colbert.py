@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.colbert_settings import ColbertSettings, read_colbert, with_lengths
 from sbert_retriever.encoder.colbert_tokens import Counts, RoleTokens, role_tokens
 from sbert_retriever.encoder.finite import check_finite
+from sbert_retriever.encoder.halving import HalvingRunner
 from sbert_retriever.encoder.head import load_dense
 from sbert_retriever.encoder.kinds import expect_colbert
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
@@ -65,7 +67,8 @@ class ColbertEncoder:
         self._checkpoint = checkpoint
         self._settings = settings
         self._device, self._dtype = device, dtype
-        self._batch_tokens, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
+        most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
+        self._in_halves = HalvingRunner(device, most, has_spare=False)
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
@@ -186,18 +189,25 @@ class ColbertEncoder:
 
     def _encoded(self, texts: list[str], tokens: RoleTokens) -> list[Vectors]:
         """Token vectors (tokens, width) of each text of one window."""
-        backbone, projection = self._loaded()
+        self._loaded()
         ids, seen = tokens.encode(texts)
         found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(texts)
-        batches = token_batches(ids, max_tokens=self._batch_tokens, full_tokens=self._full_tokens)
+        batches = token_batches(
+            ids, max_tokens=self._in_halves.batch_tokens, full_tokens=self._full_tokens
+        )
         with torch.inference_mode():
             for batch in batches:
-                grid, mask = self._padded(batch, seen)
-                projected = projection(backbone(grid, mask).float())
-                states = F.normalize(projected, dim=2).cpu().numpy()
-                for row, own, text in zip(batch.rows, batch.token_ids, states, strict=True):
-                    found[row] = text[: len(own)][tokens.kept(own)]
+                for part, made in self._in_halves(batch, partial(self._states, seen=seen)):
+                    states = made.cpu().numpy()
+                    for row, own, text in zip(part.rows, part.token_ids, states, strict=True):
+                        found[row] = text[: len(own)][tokens.kept(own)]
         return found
+
+    def _states(self, batch: TokenBatch, *, seen: Counts) -> Tensor:
+        """Token vectors (batch, length, dim) float32 of length 1, on the device."""
+        backbone, projection = self._loaded()
+        grid, mask = self._padded(batch, seen)
+        return F.normalize(projection(backbone(grid, mask).float()), dim=2)
 
     def _padded(self, batch: TokenBatch, seen: Counts) -> tuple[Tensor, Tensor | None]:
         """Token ids (batch, length), and which of them are attended to; None where all are."""

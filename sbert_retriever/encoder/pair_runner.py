@@ -59,7 +59,7 @@ class PairRunner:
         self._scoring = scoring
         self._query_prompt = query_prompt
         most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
-        self._in_halves = HalvingRunner(device, most)
+        self._in_halves = HalvingRunner(device, most, has_spare=False)
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,

@@ -62,6 +62,16 @@ def test_pairs_without_memory_are_halved_too(classifier_folder):
         assert encoder.score(pairs) == pytest.approx(expected, abs=1e-4)
 
 
+def test_token_vectors_without_memory_are_halved_too(tiny_folder, tiny):
+    encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32", batch_tokens=1024)
+    encoder.warm_up()
+    with SmallMemory(100 * 32) as memory, pytest.warns(FallbackWarning, match="halves"):
+        found = encoder.encode_tokens(TEXTS, role="passage")
+    assert memory.refused > 0
+    for tokens, expected in zip(found, tiny.encode_tokens(TEXTS, role="passage"), strict=True):
+        assert tokens == pytest.approx(expected, abs=1e-5)
+
+
 def batch_of(*lengths):
     return TokenBatch(
         tuple(np.zeros(n, dtype=np.int32) for n in lengths), tuple(range(len(lengths)))
@@ -79,6 +89,8 @@ def test_one_text_that_is_too_big_alone_is_refused_or_goes_to_the_cpu():
         list(halving(batch_of(9, 3), refused))
     found = list(halving(batch_of(9, 3), refused, on_cpu=lambda batch: torch.tensor(batch.rows)))
     assert [values.tolist() for _, values in found] == [[0], [1]]
+    with pytest.raises(ModelError, match=r"smaller max_length, or with device='cpu'$"):
+        list(HalvingRunner(torch.device("cpu"), 64, has_spare=False)(batch_of(9), refused))
 
 
 def test_the_spare_encoder_gives_the_same_vectors(tiny_folder, tiny):
