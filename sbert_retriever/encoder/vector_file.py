@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -45,8 +47,13 @@ class VectorFile:
         self._file.write(_header(0, dim))
 
     def append(self, vectors: Vectors) -> None:
-        """Write rows (n, dim) after those before."""
-        self._file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
+        """Write rows (n, dim) after those before.
+
+        Raises:
+            InputError: The disk takes no more.
+        """
+        with self._told():
+            self._file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
         self._rows += len(vectors)
 
     def __enter__(self) -> VectorFile:
@@ -58,14 +65,33 @@ class VectorFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._file.seek(0)
-            self._file.write(_header(self._rows, self._dim))
+        try:
+            with self._told():
+                if kind is None:
+                    self._finish()
+        finally:
+            # Closing writes what is left, which a full disk refuses again.
+            with suppress(OSError):
+                self._file.close()
+            self._partial.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        self._file.seek(0)
+        self._file.write(_header(self._rows, self._dim))
+        self._file.flush()
+        os.fsync(self._file.fileno())
         self._file.close()
-        if kind is None:
-            self._partial.replace(self.path)
-        else:
-            self._partial.unlink()
+        self._partial.replace(self.path)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(
+                f"{self.path} cannot be written to its end ({error.strerror}): what was written is "
+                "removed; make room, or name a file on another disk"
+            ) from error
 
     def read(self) -> npt.NDArray[np.float32]:
         """The rows (n, dim), read from the disk as they are looked at."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import threading
 import warnings
 
@@ -139,6 +141,33 @@ def test_a_run_that_fails_leaves_the_old_file_as_it_was(tiny, tmp_path):
 def test_a_file_in_no_folder_is_refused_before_anything_is_encoded(tiny, tmp_path):
     with pytest.raises(InputError, match="cannot be written"):
         tiny.encode_to_file(["cat"], tmp_path / "none" / "v.npy")
+
+
+class Full(io.BytesIO):
+    """A file on a disk that is full: it takes nothing, and says so when it is closed, too."""
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self):
+        super().close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_full_disk_is_told_and_keeps_no_part(tmp_path, rows):
+    """While rows are written, or at the end: the part would fill the disk for good."""
+
+    def write():
+        with VectorFile(tmp_path / "v.npy", 3) as file:
+            file._file.close()
+            file._file = Full()
+            if rows:
+                file.append(np.ones((rows, 3), dtype=np.float32))
+
+    with pytest.raises(InputError, match=r"No space left on device.*make room"):
+        write()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_header_has_room_for_any_number_of_rows(tmp_path):
