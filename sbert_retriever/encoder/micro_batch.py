@@ -6,6 +6,7 @@ and are then answered as one batch: the busier, the larger the batches.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -110,12 +112,17 @@ class MicroBatcher(Generic[Item, Result]):
             )
         self._function, self._most, self._wait_s = function, most, wait_s
         self._size = size or _one
+        self._counts = BatchCounts()
+        self._begin()
+        _ALL.add(self)
+
+    def _begin(self) -> None:
+        """Nobody is here: at first, and in a forked child, which has none of the threads."""
         self._guard = threading.Lock()
         self._arrival = threading.Condition(self._guard)
         self._waiting: deque[_Job[Item, Result]] = deque()
         self._leader: _Job[Item, Result] | None = None
         self._last_callers, self._last_end = 1, -1.0
-        self._counts = BatchCounts()
 
     @property
     def counts(self) -> BatchCounts:
@@ -238,6 +245,19 @@ class MicroBatcher(Generic[Item, Result]):
         if len(results) != len(items):
             raise ModelError(f"a batch of {len(items)} items gave {len(results)} results")
         return results
+
+
+_ALL: WeakSet[MicroBatcher[Any, Any]] = WeakSet()
+
+
+def _begin_anew() -> None:
+    """Who led when the process was forked does not come back in the child."""
+    for batcher in list(_ALL):
+        batcher._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 # A batch should take some tens of milliseconds on a processor, so that nobody waits long for it.

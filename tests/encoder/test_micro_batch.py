@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -184,6 +187,47 @@ def test_one_that_is_stopped_as_it_waits_leaves_the_others_their_turn(monkeypatc
         assert first.result(60) == [0]
         assert pool.submit(batcher.run, [2]).result(60) == [4]
     assert batcher.waiting == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_waits_for_nobody_of_its_parent() -> None:
+    """The parent is in the middle of a batch, with another caller in line, when it is forked."""
+    gated, parent = Gated(), os.getpid()
+
+    def doubled(items: list[int]) -> list[int]:
+        return gated(items) if os.getpid() == parent else [2 * item for item in items]
+
+    batcher = MicroBatcher(doubled)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(batcher.run, [0])
+        assert gated.started.wait(60)
+        second = pool.submit(batcher.run, [1])
+        queued(batcher, 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python: fork with threads
+            child = os.fork()
+        if child == 0:
+            status = 2
+            try:
+                status = 0 if batcher.run([3]) == [6] else 1
+            finally:
+                os._exit(status)
+        ended = wait_for(child)
+        gated.open.set()
+        assert (first.result(60), second.result(60)) == ([0], [2])
+    assert ended == 0
+
+
+def wait_for(child: int) -> int | None:
+    """The status that a child ends with; None where it had to be ended."""
+    for _ in range(1200):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        threading.Event().wait(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 @pytest.mark.parametrize("settings", [{"most": 0}, {"wait_s": -0.1}, {"wait_s": 2}])
