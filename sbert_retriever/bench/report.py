@@ -25,9 +25,7 @@ def ratio(first: Measured, other: Measured) -> float:
 
 def table(found: Sequence[Measured]) -> str:
     """A line for each contender of each case; the ratio is the first contender's to its own."""
-    rows: list[tuple[str, ...]] = [
-        ("case", "contender", "median", "lowest", "highest", "ratio", "")
-    ]
+    rows: list[tuple[str, ...]] = [_HEAD]
     for _, group in groupby(found, key=lambda m: m.case):
         first, *others = list(group)
         rows.append(_row(first, ""))

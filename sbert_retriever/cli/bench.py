@@ -77,6 +77,8 @@ def bench(
         raise InputError(
             f"--rounds is {rounds} and --scale {scale}: expected 1 or more, and above 0, up to 1"
         )
+    if output is not None:
+        _check_writable(Path(output))
     names = list(CASES) if cases is None else _listed(cases)
     models = Models(
         bi_encoder=model,
@@ -100,6 +102,18 @@ def bench(
         put_json(report)
     else:
         put(printable(table(found)))
+
+
+def _check_writable(output: Path) -> None:
+    """Refuse a place that takes no file before minutes are spent on what goes there.
+
+    Raises:
+        InputError: It is a folder, or in none.
+    """
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise InputError(
+            f"--output {output} cannot be written: name a file in a folder that is there"
+        )
 
 
 def _listed(names: str) -> list[str]:

@@ -129,6 +129,11 @@ def test_the_command_writes_what_it_prints(models, tmp_path):
         (["--against", "nobody"], "--against 'nobody' is not known"),
         (["--rounds", "0"], "--rounds is 0"),
         (["--scale", "0"], "--scale 0"),
+        (
+            ["-o", "no-such-folder/bench.json"],
+            "--output no-such-folder/bench.json cannot be written",
+        ),
+        (["-o", "."], "--output . cannot be written"),
     ],
 )
 def test_wrong_use_is_told(models, arguments, message):
