@@ -82,7 +82,12 @@ def hidden_states(
     """Hidden states (batch, length, width), and a mask (batch, length) where any are padding.
 
     Computed without padding where the device has a kernel for that.
+
+    Raises:
+        ModelError: The tokenizer is another model's.
     """
+    if isinstance(backbone, BertBackbone):
+        backbone.check(batch.token_ids)
     if isinstance(backbone, BertBackbone) and backbone.packs_well:
         texts = packed(batch.token_ids, None, device=device)
         return texts.spread(backbone.packed(texts))

@@ -9,7 +9,7 @@ beforehand for oneDNN with bias, GELU and residual fused (27 ms a query), attent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -19,8 +19,9 @@ import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor
 
 from sbert_retriever.encoder.attention import by_kernel, by_text, packs_well
+from sbert_retriever.encoder.batching import TokenIds
 from sbert_retriever.encoder.packing import PackedTexts
-from sbert_retriever.errors import ModelFormatError
+from sbert_retriever.errors import ModelError, ModelFormatError
 
 Norm = tuple[Tensor, Tensor]
 """Scale and shift of a layer norm, (width,) each."""
@@ -155,6 +156,28 @@ class BertBackbone:
         self._within = by_kernel if self.packs_well else by_text
         self._layers = weights.layers
         self._activation = ACTIVATIONS[weights.activation]
+
+    def check(self, token_ids: Sequence[TokenIds]) -> None:
+        """Refuse tokens that the model has no embedding for, before they go to a device.
+
+        A GPU that looks one up can do nothing more for its process.
+
+        Raises:
+            ModelError: A text has one, or more tokens than the model has places.
+        """
+        known, places = len(self.weights.words), self.weights.places.shape[1]
+        most = max((int(ids.max(initial=0)) for ids in token_ids), default=0)
+        longest = max(map(len, token_ids), default=0)
+        if most >= known:
+            raise ModelError(
+                f"the tokenizer gives the token id {most}, and the model knows {known}: it is "
+                "another model's, or tokens were added to it and not to the model"
+            )
+        if longest > places:
+            raise ModelError(
+                f"a text has {longest} tokens, and the model reads {places}: load it with "
+                f"max_length={places} or less"
+            )
 
     def __call__(
         self, input_ids: Tensor, attention_mask: Tensor | None, type_ids: Tensor | None = None

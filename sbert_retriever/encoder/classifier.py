@@ -102,6 +102,7 @@ class BertClassifier:
         self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
         """Logits (n, labels) float32."""
+        self._backbone.check(token_ids)
         # On a CPU texts one by one in the attention cost less than padding them to one length.
         packs = self._device.type == "cpu" or self._backbone.packs_well
         first = self._packed if packs else self._padded

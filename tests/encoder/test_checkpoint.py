@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from sbert_retriever import BiEncoder
 from sbert_retriever.encoder.checkpoint import position_limit, read_checkpoint
@@ -175,6 +176,18 @@ def test_tensors_that_do_not_fit_each_other_are_refused(folder, name, shape, dty
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelFormatError, match=f"{name} of shape"):
         BiEncoder.load(folder, device="cpu", dtype=dtype).encode_queries(["text"])
+
+
+def test_tokens_that_the_model_does_not_know_are_refused(folder):
+    """Words added to a tokenizer and not to its model: a sentence, and no lost GPU."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    known = tokenizer.get_vocab_size()
+    tokenizer.add_tokens(["zyxwvu"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = BiEncoder.load(folder, device="cpu", dtype="float32")
+    assert encoder.encode_queries(["a cat"]).shape == (1, encoder.dim)
+    with pytest.raises(ModelError, match=f"token id {known}, and the model knows {known}"):
+        encoder.encode_queries(["a zyxwvu"])
 
 
 def test_a_pooling_without_its_file_is_refused(folder):
