@@ -56,7 +56,6 @@ class _Tally:
     pending: dict[str, None] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     unusable: set[str] = field(default_factory=set)
-    position: int = 0
 
     def add(self, name: str, number: int = 1) -> None:
         self.counts[name] += number
@@ -152,7 +151,7 @@ class Sync:
             StoreUnavailableError: With the ids of this run that are in and those that are not.
         """
         try:
-            written = yield from self._windows(iter(passages))
+            written = yield from self._windows(_checked(passages))
             if prune:
                 self._tally.sources.update(sources)
                 self._tally.sources.difference_update(spared)
@@ -198,11 +197,6 @@ class Sync:
         """What of a window is well-formed and not seen before in this run."""
         drafts: list[Draft] = []
         for passage in window:
-            self._tally.position += 1
-            if not isinstance(passage, Passage):
-                raise InputTypeError(
-                    f"item {self._tally.position} is {type(passage).__name__}, expected Passage"
-                )
             try:
                 made = draft(passage, self._store.layout)
                 if self._is_new(made):
@@ -348,6 +342,18 @@ def take_window(draws: Iterator[Any], size: int) -> Drawn:
         # Raised again, once what came before it is in.
         return Drawn(window, error)
     return Drawn(window)
+
+
+def _checked(passages: Iterable[Passage]) -> Iterator[Passage]:
+    """The passages; what is none ends them, as an error of their iterator does.
+
+    Raises:
+        InputTypeError: An item is no Passage.
+    """
+    for position, passage in enumerate(passages, 1):
+        if not isinstance(passage, Passage):
+            raise InputTypeError(f"item {position} is {type(passage).__name__}, expected Passage")
+        yield passage
 
 
 def next_size(size: int, seconds: float) -> int:

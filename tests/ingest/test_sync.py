@@ -94,6 +94,13 @@ def test_duplicate_texts_in_far_windows_are_encoded_once(engine, monkeypatch):
     assert encoder.texts == ["same"]
 
 
+def test_what_is_no_passage_stops_nothing_that_came_before(retriever):
+    """In the window that it came in, too."""
+    with pytest.raises(InputTypeError, match="item 4 is str, expected Passage"):
+        retriever.index([*passages(3), "no passage", *passages(9)])
+    assert sorted(p.id for p in retriever.scroll()[0]) == ["p0", "p1", "p2"]
+
+
 def test_prune_spares_other_sources(retriever):
     retriever.index([*passages(4), Passage("other", "text", {}, "t"), Passage("loose", "text")])
     report = retriever.index(passages(2), prune=True)
