@@ -21,6 +21,7 @@ from torch import Tensor
 from sbert_retriever.encoder.attention import by_kernel, by_text, packs_well
 from sbert_retriever.encoder.batching import TokenIds
 from sbert_retriever.encoder.packing import PackedTexts
+from sbert_retriever.encoder.workspace import Workspace
 from sbert_retriever.errors import ModelError, ModelFormatError
 
 Norm = tuple[Tensor, Tensor]
@@ -30,18 +31,21 @@ Shape = tuple[int | None, ...]
 """Of a tensor that is read; None is any size."""
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_new": partial(F.gelu, approximate="tanh"),
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
-    "relu": F.relu,
+    "gelu": torch.ops.aten.gelu_,
+    "gelu_new": partial(torch.ops.aten.gelu_, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(torch.ops.aten.gelu_, approximate="tanh"),
+    "relu": torch.relu_,
 }
+"""Each works in place."""
 
 
 class Affine(Protocol):
     """An affine map, however its weights are kept."""
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (..., in) to (..., out)."""
+    bias: Tensor
+
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Map (..., in) to (..., out), into `out` (rows, out) where that is given and of use."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class Linear:
     weight: Tensor
     bias: Tensor
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (..., in) to (..., out)."""
-        rows = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight)
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Map (..., in) to (..., out), into `out` (rows, out) where that is given."""
+        rows = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight, out=out)
         return rows.view(*x.shape[:-1], -1)
 
 
@@ -156,6 +160,7 @@ class BertBackbone:
         self._within = by_kernel if self.packs_well else by_text
         self._layers = weights.layers
         self._activation = ACTIVATIONS[weights.activation]
+        self._space = Workspace()
 
     def check(self, token_ids: Sequence[TokenIds]) -> None:
         """Refuse tokens that the model has no embedding for, before they go to a device.
@@ -191,7 +196,7 @@ class BertBackbone:
         """
         x = self._embedded(input_ids, torch.arange(input_ids.shape[1]), type_ids)
         for layer in self._layers:
-            x = self._after(layer, x, self._attend(layer.qkv(x), attention_mask))
+            x = self._after(layer, x, self._attend(self._wide(layer.qkv, x), attention_mask))
         return x
 
     def packed(self, texts: PackedTexts, *, first_only: bool = False) -> Tensor:
@@ -204,11 +209,11 @@ class BertBackbone:
         """
         x = self._embedded(texts.ids, texts.places, texts.types)
         for layer in self._layers[: -1 if first_only else None]:
-            x = self._after(layer, x, self._attend_packed(layer.qkv(x), texts))
+            x = self._after(layer, x, self._attend_packed(self._wide(layer.qkv, x), texts))
         if not first_only:
             return x
         last = self._layers[-1]
-        mixed = self._attend_packed(last.qkv(x), texts, first_only=True)
+        mixed = self._attend_packed(self._wide(last.qkv, x), texts, first_only=True)
         return self._after(last, x[texts.starts[:-1].long()], mixed)
 
     def _embedded(self, input_ids: Tensor, places: Tensor, type_ids: Tensor | None) -> Tensor:
@@ -219,8 +224,21 @@ class BertBackbone:
 
     def _after(self, layer: BertLayer, x: Tensor, mixed: Tensor) -> Tensor:
         """What a layer makes of (..., width) and of its attention."""
-        x = self._normed(x + layer.out(mixed), layer.norm1)
-        return self._normed(x + layer.down(self._activation(layer.up(x))), layer.norm2)
+        x = self._normed(self._narrow(layer.out, mixed).add_(x), layer.norm1)
+        inner = self._activation(self._wide(layer.up, x))
+        return self._normed(self._narrow(layer.down, inner).add_(x), layer.norm2)
+
+    def _wide(self, affine: Affine, x: Tensor) -> Tensor:
+        """What one of the maps to more numbers makes of (..., in); the next overwrites it."""
+        return self._mapped("wide", affine, x)
+
+    def _narrow(self, affine: Affine, x: Tensor) -> Tensor:
+        """What one of the maps to the model's width makes of (..., in); the next overwrites it."""
+        return self._mapped("narrow", affine, x)
+
+    def _mapped(self, kind: str, affine: Affine, x: Tensor) -> Tensor:
+        rows, width = x.numel() // x.shape[-1], len(affine.bias)
+        return affine(x, self._space.take(kind, rows, width, like=x))
 
     def _attend(self, qkv: Tensor, mask: Tensor | None) -> Tensor:
         """Attention within each row of (batch, length, 3 * width): (batch, length, width)."""

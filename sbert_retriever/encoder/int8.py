@@ -41,8 +41,8 @@ class Int8Linear:
     sums: Tensor
     bias: Tensor
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (..., in) float32 to (..., out) float32."""
+    def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Map (..., in) float32 to (..., out) float32; `out` is of no use here."""
         q, scale, zero = rounded_rows(x.reshape(-1, x.shape[-1]))
         total = torch._int_mm(q, self.weight)
         total.addcmul_(-zero, self.sums)
