@@ -9,10 +9,12 @@ from sbert_retriever.errors import (
     CollectionNotFoundError,
     InputError,
     InputTypeError,
+    StoreRequestError,
     StoreUnavailableError,
 )
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.facts import CollectionFacts
+from sbert_retriever.index.payload_indexes import index_fields
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.index.store import PassageStore
@@ -31,13 +33,15 @@ def settle(
 ) -> Mapping[str, Any]:
     """Hold an encoder to the collection's contract, or create the collection with the encoder's.
 
+    A collection whose creation was cut short gets the payload indexes that its contract declares.
+
     Args:
         store: The collection, which may not be there yet.
         encoder: What it is opened with.
         sparse: What makes sparse vectors; None is what the collection has.
         storage: How it keeps its vectors where it is created.
         filterable: Metadata fields to index where it is created.
-        create: Whether to create it.
+        create: Whether to create what is not there.
 
     Returns:
         The metadata of the collection that was there.
@@ -56,6 +60,8 @@ def settle(
             store.bind_sparse(sparse)
         if store.tenant is not None:
             store.connection.run(store.index_tenants())
+        if create:
+            store.connection.run(_mended(store, facts))
         return facts.metadata
     if not create:
         raise CollectionNotFoundError(
@@ -80,6 +86,16 @@ def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
         return None
     yield from store.pin()
     return (yield from store.facts())
+
+
+def _mended(store: PassageStore, facts: CollectionFacts) -> Steps[None]:
+    """Create the payload indexes that a run which was killed while creating it left out."""
+    if facts.contract is None:
+        return  # another program's
+    try:
+        yield from index_fields(store, facts.contract.filterable, there=facts.filterable)
+    except StoreRequestError:
+        return  # a key that may only read
 
 
 def _create(

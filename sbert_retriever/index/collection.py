@@ -26,7 +26,7 @@ from sbert_retriever.index.facts import (
     planned,
     shape_of,
 )
-from sbert_retriever.index.payload_indexes import payload_indexes
+from sbert_retriever.index.payload_indexes import index_fields, payload_indexes
 from sbert_retriever.index.points import TENANT_KEY, Layout, point_id
 from sbert_retriever.index.steps import Call, Steps, call
 from sbert_retriever.index.storage import Storage
@@ -154,7 +154,7 @@ class Collection:
             StoreRequestError: The server refuses it, or keeps no collection metadata.
         """
         server = self.connection.engine == "server"
-        indexes = payload_indexes(contract.filterable, self.layout, chunks=server)
+        payload_indexes(contract.filterable, self.layout, chunks=server)  # refuses a wrong kind
         shape = planned(contract, storage or Storage(), token_width=token_width)
         asked = creation(shape, vector_name=self.layout.vector_name, server=server)
         try:
@@ -163,9 +163,7 @@ class Collection:
             yield from self._check_created(contract, error)
         else:
             yield from self._check_kept()
-        if self.connection.has_payload_indexes:
-            for key, schema in indexes.items():
-                yield self.call("create_payload_index", field_name=key, field_schema=schema)
+        yield from index_fields(self, contract.filterable, there={})
         if self.tenant is not None or shape.storage.shard_by_tenant:
             yield from self.index_tenants()
         self.shape = shape

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from qdrant_client import models
 
 from sbert_retriever.errors import InputError
 from sbert_retriever.index.filters import payload_key
 from sbert_retriever.index.points import SOURCE_KEY, Layout
+from sbert_retriever.index.steps import Steps
+
+if TYPE_CHECKING:
+    from sbert_retriever.index.collection import Collection
 
 PayloadKind = Literal["keyword", "integer", "float", "bool", "datetime", "text", "uuid", "geo"]
 
@@ -40,6 +44,29 @@ def payload_indexes(
         payload_key(field, metadata_key=layout.metadata_key): _schema(field, kind)
         for field, kind in filterable.items()
     }
+
+
+def index_fields(
+    collection: Collection, filterable: Mapping[str, str], *, there: Mapping[str, str]
+) -> Steps[None]:
+    """Create the payload indexes of a collection that it lacks, its own fields' among them.
+
+    Args:
+        collection: Which one.
+        filterable: Metadata fields and their kinds.
+        there: Payload keys that have an index.
+
+    Raises:
+        InputError: As for `payload_indexes`.
+        StoreRequestError: The server refuses one.
+    """
+    server = collection.connection.engine == "server"
+    indexes = payload_indexes(filterable, collection.layout, chunks=server)
+    if not collection.connection.has_payload_indexes:
+        return
+    for key, schema in indexes.items():
+        if key not in there:
+            yield collection.call("create_payload_index", field_name=key, field_schema=schema)
 
 
 def _schema(field: str, kind: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ from sbert_retriever.errors import ContractError, InputError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract, companions, profile_from_metadata
 from sbert_retriever.index.facts import CollectionFacts
-from sbert_retriever.index.payload_indexes import payload_indexes
-from sbert_retriever.index.steps import Steps, call
+from sbert_retriever.index.payload_indexes import index_fields
+from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
@@ -153,7 +154,7 @@ def _opened(
             f"original with {facts.contract.model.name if facts.contract else None}: give --model "
             f"{copy.info().model} to encode the texts anew, or another --to-collection"
         )
-    there.run(_index_fields(copy.store, filterable or {}))
+    there.run(_indexed(copy.store, filterable or {}))
     return copy
 
 
@@ -164,20 +165,10 @@ def _same_vectors(contract: Contract | None, copy: Retriever) -> bool:
     )
 
 
-def _index_fields(store: PassageStore, filterable: Any) -> Steps[None]:
-    """Create the payload indexes that a run killed while creating the collection left out."""
-    if not store.connection.has_payload_indexes:
-        return
+def _indexed(store: PassageStore, filterable: Mapping[str, str]) -> Steps[None]:
+    """Index what the original has indexed, where the copy was made without."""
     facts = yield from store.facts()
-    server = store.connection.engine == "server"
-    for key, schema in payload_indexes(filterable, store.layout, chunks=server).items():
-        if key not in facts.filterable:
-            yield call(
-                "create_payload_index",
-                collection_name=store.collection_name,
-                field_name=key,
-                field_schema=schema,
-            )
+    yield from index_fields(store, filterable, there=facts.filterable)
 
 
 def _copied(

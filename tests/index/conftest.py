@@ -29,6 +29,8 @@ class Listener(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked, self.headers, self.collections, self.shards = [], [], {}, {}
         self.clustered, self.pause_s = True, 0.0
+        # The kind of each indexed payload field, by collection; and whether more are refused.
+        self.indexed, self.read_only = {}, False
         # Of each upsert its bytes; and the statuses that the next are answered with.
         self.sizes, self.failing = [], []
 
@@ -68,6 +70,10 @@ class Listener(ThreadingHTTPServer):
         what = "/".join(rest).rstrip("/")
         if (method, what) == ("PUT", ""):
             self.collections[name] = body
+        if (method, what) == ("PUT", "index"):
+            self.make_index(name, body["field_name"], body["field_schema"])
+        if (method, what) == ("PATCH", ""):
+            self.collections[name]["metadata"] |= body["metadata"]
         if (method, what) == ("PUT", "shards"):
             self.make_key(name, body["shard_key"])
         if what.startswith("points"):
@@ -91,6 +97,12 @@ class Listener(ThreadingHTTPServer):
             ("PUT", "index"): DONE,
         }
         return {"aliases": []} if path == "/aliases" else answers.get((method, what), True)
+
+    def make_index(self, name, field, schema):
+        if self.read_only:
+            raise RefusedError("Forbidden: global write access is required")
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        self.indexed.setdefault(name, {})[field] = {"data_type": kind, "points": 0}
 
     def make_key(self, name, key):
         if not self.clustered:
@@ -134,7 +146,7 @@ class Listener(ThreadingHTTPServer):
             "status": "green",
             "optimizer_status": "ok",
             "segments_count": 1,
-            "payload_schema": {},
+            "payload_schema": self.indexed.get(name, {}),
             "config": {**config, "metadata": made.get("metadata")},
         }
 

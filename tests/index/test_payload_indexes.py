@@ -15,6 +15,7 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.faults import classify
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.testing import HashEncoder
@@ -80,6 +81,51 @@ def test_info_names_the_indexed_fields_of_a_folder(tmp_path):
         assert retriever.info().filterable == expected
     with Retriever.open(tmp_path) as retriever:
         assert retriever.info().filterable == expected
+
+
+class Killed(BaseException):
+    """What no handler of errors sees."""
+
+
+def test_a_folder_whose_creation_was_killed_gets_its_indexes_at_the_next_opening(
+    tmp_path, monkeypatch
+):
+    def kill(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EmbeddedClient, "create_payload_index", kill)
+        with pytest.raises(Killed):
+            Retriever.open(tmp_path, model=HashEncoder(), filterable={"year": "integer"})
+    with Retriever.open(tmp_path, create=False) as reader:
+        assert reader.info().filterable == {}
+    with Retriever.open(tmp_path) as retriever:
+        assert retriever.info().filterable == {
+            "_sbert.source": "keyword",
+            "metadata.year": "integer",
+        }
+
+
+def test_a_server_gets_the_indexes_that_a_killed_creation_left_out_and_no_other(listener):
+    filterable = {"year": "integer", "lang": "keyword"}
+    Retriever.open(listener.url, model=HashEncoder(), filterable=filterable).close()
+    declared = dict(listener.indexed["default"])
+    del listener.indexed["default"]["metadata.lang"], listener.indexed["default"]["metadata.chunk"]
+    began = len(listener.bodies("PUT", "/collections/default/index"))
+    Retriever.open(listener.url, create=False).close()
+    assert len(listener.bodies("PUT", "/collections/default/index")) == began
+    Retriever.open(listener.url).close()
+    assert listener.indexed["default"] == declared
+    assert len(listener.bodies("PUT", "/collections/default/index")) == began + 2
+
+
+def test_a_key_that_may_only_read_opens_what_lacks_an_index(listener):
+    Retriever.open(listener.url, model=HashEncoder(), filterable={"year": "integer"}).close()
+    listener.indexed.clear()
+    listener.read_only = True
+    with Retriever.open(listener.url) as retriever:
+        assert retriever.count() == 0
+    assert listener.indexed == {}
 
 
 def test_a_server_that_insists_on_an_index_names_the_field_and_we_the_way_to_it():
