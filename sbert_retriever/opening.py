@@ -8,11 +8,11 @@ from typing import Any
 from sbert_retriever.errors import (
     CollectionNotFoundError,
     InputError,
-    InputTypeError,
     StoreRequestError,
     StoreUnavailableError,
 )
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.declaring import checked_filterable
 from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.payload_indexes import index_fields
 from sbert_retriever.index.steps import Steps
@@ -110,14 +110,9 @@ def _create(
             f"there is no collection {store.collection_name!r} at {store.connection.location}: "
             "index something first, or give model= to create it"
         )
-    if not isinstance(filterable, Mapping) or not all(isinstance(f, str) for f in filterable):
-        raise InputTypeError(
-            f"filterable is {filterable!r:.60}, expected fields and their kinds, such as "
-            '{"lang": "keyword"}'
-        )
     contract = Contract(
         model=encoder.identity,
-        filterable=dict(filterable),
+        filterable=checked_filterable(filterable),
         sparse=sparse.identity if sparse is not None else None,
     )
     width = encoder.token_width() if storage.tokens else None

@@ -18,6 +18,7 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.connection import connect
 from sbert_retriever.index.contract import Contract
+from sbert_retriever.index.declaring import declare
 from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.filters import build_filter
 from sbert_retriever.index.points import Layout, check_id
@@ -147,6 +148,7 @@ class Retriever(Closing):
             filterable: Metadata fields to index for filtering when the collection is created:
                 {"lang": "keyword", "year": "integer"}; the kinds are keyword, integer, float,
                 bool, datetime, text, uuid and geo. A field should hold values of its kind only.
+                For a collection that is there: `make_filterable`.
             layout: Where the points keep what, for a collection that another program made.
             create: Whether to create a collection that is not there, when a model is given.
             timeout_s: Seconds a request to a server may take.
@@ -570,6 +572,25 @@ class Retriever(Closing):
     async def asave_profile(self, profile: Profile) -> None:
         """`save_profile` for an event loop."""
         await self._arun(self._profile_saved(profile))
+
+    def make_filterable(self, fields: Mapping[str, str]) -> None:
+        """Index more metadata fields for filtering, and remember them with the collection.
+
+        What is there is indexed at once; fields that are indexed already stay as they are.
+
+        Args:
+            fields: As `filterable` of `open`: {"lang": "keyword", "year": "integer"}.
+
+        Raises:
+            InputError: A field is no path, its kind is unknown or another than the one that it is
+                indexed as, or this retriever is bound to a tenant.
+            StoreRequestError: The server refuses it, for want of a key perhaps.
+        """
+        self._run(declare(self._store, fields))
+
+    async def amake_filterable(self, fields: Mapping[str, str]) -> None:
+        """`make_filterable` for an event loop."""
+        await self._arun(declare(self._store, fields))
 
     # Life -------------------------------------------------------------------------------
 

@@ -27,6 +27,31 @@ def parsed_filter(conditions: Sequence[str] | None, as_json: str | None) -> dict
     return parts[0] if len(parts) == 1 else {"and": parts}
 
 
+def parsed_filterable(given: Sequence[str] | None) -> dict[str, str]:
+    """Fields to index for filtering, and their kinds.
+
+    Raises:
+        InputError: One has no field or no kind, or a field has two kinds.
+
+    Examples:
+        >>> parsed_filterable(["year=integer", "author.name=keyword"])
+        {'year': 'integer', 'author.name': 'keyword'}
+    """
+    kinds: dict[str, str] = {}
+    for each in given or ():
+        field, _, kind = (part.strip() for part in each.rpartition("="))
+        if not field or not kind:
+            raise InputError(
+                f"--filterable {each!r} is not a field and its kind: write FIELD=KIND, such as "
+                "year=integer"
+            )
+        if kinds.setdefault(field, kind) != kind:
+            raise InputError(
+                f"--filterable has {field!r} as {kinds[field]!r} and as {kind!r}: give one kind"
+            )
+    return kinds
+
+
 def parsed_condition(condition: str) -> dict[str, Any]:
     """One condition.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sbert_retriever.cli import options
+from sbert_retriever.cli.filters import parsed_filterable
 from sbert_retriever.cli.opening import collection_exists
 from sbert_retriever.cli.output import print_report, progress, resumable, say
 from sbert_retriever.errors import InputError
@@ -36,6 +37,7 @@ def index(
     ] = None,
     sparse: options.Sparse = None,
     quantization: options.QuantizationKind = None,
+    filterable: options.Filterable = None,
     tokens: options.Tokens = False,
     truncate_dim: options.TruncateDim = None,
     shards: options.Shards = None,
@@ -131,6 +133,7 @@ def index(
         chunk_overlap=chunk_overlap,
         stdin_format=_stdin_format(stdin_format, text_field, id_field, metadata_fields),
     )
+    indexed = parsed_filterable(filterable)
     # Paths are looked at first: a misspelt one must not leave an empty collection behind.
     total = expected_passages(paths, chunked=chunk_tokens is not None)
     note = (lambda _: None) if quiet else say
@@ -150,6 +153,7 @@ def index(
             model=model,
             sparse=sparse,
             kept=kept,
+            filterable=indexed,
             truncate_dim=truncate_dim,
             tenant=tenant,
             device=device,
@@ -179,6 +183,7 @@ def _opened(
     model: str | None,
     sparse: str | None,
     kept: dict[str, Any],
+    filterable: dict[str, str],
     **settings: Any,
 ) -> Retriever:
     from sbert_retriever.index.storage import Storage
@@ -198,14 +203,25 @@ def _opened(
         model=model,
         sparse=sparse,
         storage=Storage(**kept),
+        filterable=filterable,
         **settings,
     )
+    if there and filterable and not dry_run:
+        _make_filterable(retriever, filterable)
     if there and (unused := [name for name, value in kept.items() if value]):
         options = ", ".join(f"--{name}" for name in unused)
         note(f"collection {collection!r} is there and stays as it is: {options} is for a new one")
     if there and model is None:
         note(f"model {retriever.info().model}, the collection's own")
     return retriever
+
+
+def _make_filterable(retriever: Retriever, fields: dict[str, str]) -> None:
+    try:
+        retriever.make_filterable(fields)
+    except BaseException:
+        retriever.close()
+        raise
 
 
 def _names(given: list[str] | None) -> list[str]:

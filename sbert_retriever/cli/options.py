@@ -32,6 +32,16 @@ QuantizationKind = Annotated[
         show_default=False,
     ),
 ]
+Filterable = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filterable",
+        metavar="FIELD=KIND",
+        help="Index a metadata field for filtering; may be repeated. The kinds: keyword, integer, "
+        "float, bool, datetime, text, uuid, geo.",
+        show_default=False,
+    ),
+]
 Tokens = Annotated[
     bool,
     typer.Option(

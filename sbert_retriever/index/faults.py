@@ -28,7 +28,8 @@ _TRUST_HINT = (
 )
 # What a server in strict mode says of a filter on a field that has none.
 _INDEX_HINT = (
-    " (name the field in filterable= when the collection is made, or have the server index it)"
+    " (have the field indexed: Retriever.make_filterable({field: kind}) or `sbert-retriever index "
+    "PATH --to LOCATION --filterable FIELD=KIND`; for a new collection, filterable={field: kind})"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sbert_retriever import Retriever
-from sbert_retriever.errors import InputTypeError
+from sbert_retriever.errors import CollectionNotFoundError, InputTypeError
 from sbert_retriever.ingest.files import index_files
 from sbert_retriever.testing import HashEncoder
 
@@ -246,6 +246,46 @@ def test_another_model_than_the_collections_is_refused(
     assert outcome.code == 1
     assert "sbert-retriever rebuild" in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_fields_are_indexed_for_filtering_at_creation_and_later(
+    run: Run, tiny: str, tmp_path: Path, write_jsonl: Any, records: Any
+) -> None:
+    corpus = write_jsonl(tmp_path / "c.jsonl", records)
+    words = ("index", corpus, "--to", tmp_path / "x", "--id-field", "_id")
+    assert run(*words, "--model", tiny, "--filterable", "year=integer").code == 0
+    assert run(*words, "--filterable", "lang=keyword", "--filterable", "year=integer").code == 0
+    with Retriever.open(tmp_path / "x") as retriever:
+        assert retriever.info().filterable == {
+            "_sbert.source": "keyword",
+            "metadata.year": "integer",
+            "metadata.lang": "keyword",
+        }
+    other = run(*words, "--filterable", "year=text")
+    assert (other.code, "is as 'integer'" in other.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["year"], "'year' is not a field and its kind: write FIELD=KIND"),
+        (["=integer"], "write FIELD=KIND"),
+        (["year=number"], "'year' has the kind 'number', expected one of keyword"),
+        (["year=integer", "year=text"], "'year' as 'integer' and as 'text': give one kind"),
+    ],
+)
+def test_a_wrong_field_leaves_no_collection_behind(
+    run: Run, tiny: str, tmp_path: Path, given: list[str], message: str
+) -> None:
+    (tmp_path / "a.txt").write_text("the cat")
+    fields = [word for each in given for word in ("--filterable", each)]
+    outcome = run(
+        "index", tmp_path / "a.txt", "--to", tmp_path / "x", "--model", tiny, "--quiet", *fields
+    )
+    assert outcome.code == 2
+    assert message in outcome.err
+    with pytest.raises(CollectionNotFoundError):
+        Retriever.open(tmp_path / "x")
 
 
 def test_quiet_says_nothing_but_the_result(run: Run, animals: Path, tmp_path: Path) -> None:

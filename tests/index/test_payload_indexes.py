@@ -11,12 +11,14 @@ from sbert_retriever.errors import (
     CollectionNotFoundError,
     ContractError,
     InputError,
+    InputTypeError,
     StoreRequestError,
 )
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.faults import classify
+from sbert_retriever.index.points import Layout
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.types import SparseIdentity
@@ -83,6 +85,64 @@ def test_info_names_the_indexed_fields_of_a_folder(tmp_path):
         assert retriever.info().filterable == expected
 
 
+def test_fields_are_indexed_later_and_remembered(lasting_engine):
+    with lasting_engine.open(filterable={"title": "text"}) as retriever:
+        retriever.index(FOXES)
+        retriever.make_filterable({"year": "integer", "metadata.title": "text"})
+        retriever.make_filterable({"year": "integer"})
+        assert retriever.count({"title": {"phrase": "quick brown"}}) == 1
+    with lasting_engine.open(model=None) as again:
+        facts = again.store.connection.run(again.store.facts())
+        assert facts.contract.filterable == {"title": "text", "year": "integer"}
+        if lasting_engine.name != "local":
+            assert facts.filterable["metadata.year"] == "integer"
+        assert again.count() == 2
+
+
+async def test_fields_are_indexed_later_in_an_event_loop(listener):
+    with Retriever.open(listener.url, model=HashEncoder()) as retriever:
+        await retriever.amake_filterable({"year": "integer"})
+        assert retriever.info().filterable["metadata.year"] == "integer"
+        await retriever.aclose()
+    metadata = listener.collections["default"]["metadata"]
+    assert Contract.from_metadata(metadata).filterable == {"year": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"year": "keyword"}, "field 'year' is to be indexed as 'keyword', and is as 'integer'"),
+        ({"metadata.year": "text"}, "'metadata.year' is to be indexed as 'text'"),
+        ({"lang": "keyword", "metadata.lang": "text"}, "as 'text', and is as 'keyword'"),
+        ({"lang": "string"}, "'lang' has the kind 'string', expected one of keyword"),
+        (["lang"], "expected fields and their kinds"),
+    ],
+)
+def test_a_field_that_cannot_be_indexed_changes_nothing(engine, fields, message):
+    retriever = engine.open(filterable={"year": "integer"})
+    before = retriever.info().filterable
+    with pytest.raises((InputError, InputTypeError), match=message):
+        retriever.make_filterable(fields)
+    assert retriever.info().filterable == before
+
+
+def test_indexes_are_not_one_tenants(engine):
+    with pytest.raises(InputError, match="the whole collection's: make them without tenant="):
+        engine.open(tenant="acme").make_filterable({"year": "integer"})
+
+
+def test_a_collection_of_another_program_is_indexed_without_a_contract():
+    client = QdrantClient(":memory:")
+    params = models.VectorParams(size=64, distance=models.Distance.COSINE)
+    client.create_collection("theirs", vectors_config=params)
+    layout = Layout(vector_name="", text_key="page_content", foreign=True)
+    retriever = Retriever.open(
+        client=client, model=HashEncoder(dim=64), collection_name="theirs", layout=layout
+    )
+    retriever.make_filterable({"year": "integer"})
+    assert not client.get_collection("theirs").config.metadata
+
+
 class Killed(BaseException):
     """What no handler of errors sees."""
 
@@ -135,7 +195,9 @@ def test_a_server_that_insists_on_an_index_names_the_field_and_we_the_way_to_it(
     fault = classify(UnexpectedResponse(400, "Bad Request", said, None))
     assert not fault.transient
     assert "metadata.lang" in fault.sentence
-    assert "filterable=" in fault.sentence
+    assert "Retriever.make_filterable({field: kind})" in fault.sentence
+    assert "index PATH --to LOCATION --filterable FIELD=KIND" in fault.sentence
+    assert "filterable={field: kind}" in fault.sentence
 
 
 def server_store():

@@ -171,6 +171,7 @@ CALLS = {
     Retriever.with_reranker: "(reranker)",
     Retriever.with_tenant: "(tenant)",
     Retriever.save_profile: "(profile)",
+    Retriever.make_filterable: "(fields)",
     Retriever.search_by_vector: "(vector, k=10, **options)",
     Retriever.similar: "(id, k=10, **options)",
     Retriever.get: "(ids)",
@@ -281,7 +282,7 @@ def test_signatures(function) -> None:
 
 SYNCHRONOUS = [
     *("search", "search_detailed", "search_batch", "search_batch_detailed"),
-    *("search_by_vector", "similar", "save_profile"),
+    *("search_by_vector", "similar", "save_profile", "make_filterable"),
     *("get", "scroll", "count", "info", "index", "delete", "delete_all"),
 ]
 

@@ -185,6 +185,7 @@ def test_every_public_method_was_tried():
             "late_encoder",
         ),
         *("with_reranker", "with_tenant", "save_profile", "index", "delete_all", "optimize"),
+        "make_filterable",
     }
     public = {
         name
