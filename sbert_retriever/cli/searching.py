@@ -17,7 +17,7 @@ from sbert_retriever.types import DEFAULT_RERANKER
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
-    from sbert_retriever.types import Hit, SearchResult
+    from sbert_retriever.types import Fusion, Hit, SearchResult
 
 
 def query(
@@ -83,6 +83,15 @@ def query(
             show_default=False,
         ),
     ] = None,
+    rerank_threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--rerank-threshold",
+            metavar="SCORE",
+            help="Leave out what it scores below this, on its own scale.",
+            show_default=False,
+        ),
+    ] = None,
     late_model: Annotated[
         str | None,
         typer.Option(
@@ -124,6 +133,47 @@ def query(
             show_default=False,
         ),
     ] = None,
+    fusion: Annotated[
+        str | None,
+        typer.Option(
+            "--fusion",
+            metavar="METHOD",
+            help="How hybrid joins both: boost, weighted, rrf or dbsf.",
+            show_default=False,
+        ),
+    ] = None,
+    sparse_weight: Annotated[
+        float | None,
+        typer.Option(
+            "--sparse-weight",
+            metavar="SHARE",
+            help="How much the words count in it, from 0 to 1.",
+            show_default=False,
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            "--group-by",
+            metavar="FIELD",
+            help="Take the best of each source (FIELD is then source), or of each value of a "
+            "metadata field; -k counts groups.",
+            show_default=False,
+        ),
+    ] = None,
+    group_size: Annotated[
+        int, typer.Option("--group-size", metavar="N", help="How many of a group at most.")
+    ] = 1,
+    diversity: Annotated[
+        float | None,
+        typer.Option(
+            "--diversity",
+            metavar="SHARE",
+            help="From 0 (near to the question only) to 1 (unlike one another only); without a "
+            "rerank.",
+            show_default=False,
+        ),
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Compare with every vector: slower, nothing missed.")
     ] = False,
@@ -150,6 +200,7 @@ def query(
     """Find the passages nearest in meaning to each question."""
     condition = parsed_filter(filter, filter_json)
     asked = _questions(questions or [])
+    joined = _fusion(fusion, sparse_weight)
     with open_existing(
         location,
         collection,
@@ -160,7 +211,8 @@ def query(
         dtype=dtype,
         api_key=api_key,
     ) as opened:
-        wanted = rerank or any(v is not None for v in (candidates, budget_ms, rerank_mode))
+        said = (candidates, budget_ms, rerank_mode, rerank_threshold)
+        wanted = rerank or any(value is not None for value in said)
         retriever = _with_reranker(opened, reranker, profile, wanted=wanted)
         answers = retriever.search_batch_detailed(
             asked,
@@ -171,11 +223,16 @@ def query(
             window=window,
             exact=exact or None,
             ef=ef,
+            group_by=group_by,
+            group_size=group_size,
+            diversity=diversity,
             mode=mode,  # type: ignore[arg-type]  # checked there, by name
+            fusion=joined,
             candidates=candidates,
             budget_ms=budget_ms,
             rerank_mode=rerank_mode,  # type: ignore[arg-type]  # checked there, by name
             profile=profile,
+            rerank_threshold=rerank_threshold,
         )
     for number, (question, answer) in enumerate(zip(asked, answers, strict=True)):
         if json:
@@ -195,6 +252,19 @@ def _with_reranker(
         saved = retriever.profile
         name = (saved.reranker if saved is not None else None) or DEFAULT_RERANKER
     return retriever if name is None else retriever.with_reranker(name)
+
+
+def _fusion(method: str | None, sparse_weight: float | None) -> Fusion | None:
+    """How both legs are joined, where anything is said of it.
+
+    Raises:
+        InputError: There is no such method, or the weight is no share.
+    """
+    from sbert_retriever.types import Fusion
+
+    if method is None and sparse_weight is None:
+        return None
+    return Fusion(method=method, sparse_weight=sparse_weight)  # type: ignore[arg-type]  # by name
 
 
 def _say_price(answers: list[SearchResult]) -> None:

@@ -187,6 +187,49 @@ def test_wrong_use_exits_with_2_and_one_line(
     assert len(outcome.err.splitlines()) == 1
 
 
+def test_groups_and_variety_are_those_of_the_library(run: Run, animals: Path) -> None:
+    for words, options in (
+        (["--group-by", "lang"], {"group_by": "lang"}),
+        (["--group-by", "lang", "--group-size", "2"], {"group_by": "lang", "group_size": 2}),
+        (["--diversity", "0.9"], {"diversity": 0.9}),
+    ):
+        outcome = run("query", animals, "cat in house", "-k", "2", "--json", *words)
+        assert outcome.code == 0, outcome.err
+        with Retriever.open(animals) as retriever:
+            hits = retriever.search("cat in house", 2, **options)
+        assert ids(outcome.json) == [hit.id for hit in hits]
+    grouped = run("query", animals, "cat in house", "-k", "2", "--group-by", "lang", "--json")
+    assert [hit["metadata"]["lang"] for hit in grouped.json["hits"]] in (["en", "de"], ["de", "en"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--group-by", ""], "group_by is ''"),
+        (["--group-by", "lang", "--group-size", "0"], "group_size is 0"),
+        (["--group-by", "lang", "--diversity", "0.5"], "give one of them"),
+        (["--diversity", "2"], "diversity is 2, expected 0 to 1"),
+        (["--fusion", "sum"], "Fusion.method is 'sum', expected 'boost', 'weighted'"),
+        (["--sparse-weight", "7"], "sparse_weight"),
+    ],
+)
+def test_what_no_hits_can_be_chosen_by_is_one_line(
+    run: Run, animals: Path, options: list[str], message: str
+) -> None:
+    outcome = run("query", animals, "cat", *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_rerank_threshold_leaves_out_what_is_scored_below(run: Run, animals: Path) -> None:
+    every = run("query", animals, "cat in house", "--candidates", "3", "--json").json["hits"]
+    least = (every[0]["score"] + every[1]["score"]) / 2
+    outcome = run("query", animals, "cat in house", "--rerank-threshold", str(least), "--json")
+    assert outcome.code == 0, outcome.err
+    assert ids(outcome.json) == [every[0]["id"]]
+
+
 def test_a_rerank_says_what_it_did_and_what_it_cost(run: Run, animals: Path) -> None:
     outcome = run("query", animals, "cat in house", "-k", "2", "--rerank", "--candidates", "3")
     assert outcome.code == 0, outcome.err
@@ -264,6 +307,10 @@ def test_words_beside_meanings(run: Run, tiny: str, tmp_path: Path, write_jsonl:
     assert [(hit["id"], hit["score_kind"]) for hit in found] == [("a", "bm25")]
     both = run("query", to, "XK-4711", "--json").json["hits"]
     assert [hit["score_kind"] for hit in both] == ["fused", "fused"]
+    ranks = run("query", to, "XK-4711", "--fusion", "rrf", "--sparse-weight", "1", "--json")
+    # By words alone, the first of one ranking: 1 / (60 + 1).
+    assert ranks.json["hits"][0]["score"] == pytest.approx(1 / 61)
+    assert ranks.json["hits"][0]["score_kind"] == "rrf"
     wrong = run("query", to, "cat", "--mode", "words")
     assert wrong.code == 2
     assert "mode is 'words', expected 'dense', 'sparse', 'hybrid'" in wrong.err
