@@ -22,7 +22,7 @@ SbertError
 
 SbertWarning (UserWarning)
 ├── TruncationWarning                  texts longer than the model reads
-├── UnknownFieldWarning                a filter names a field no passage has
+├── UnknownFieldWarning                a filter or group_by names a field no passage has
 └── FallbackWarning                    something asked for was replaced by the next best
 ```
 
@@ -146,7 +146,7 @@ class TruncationWarning(SbertWarning):
 
 
 class UnknownFieldWarning(SbertWarning):
-    """A filter names a metadata field that no passage has."""
+    """A filter, or group_by, names a metadata field that no passage has."""
 
 
 class FallbackWarning(SbertWarning):

@@ -304,6 +304,8 @@ class Retriever(Closing):
         Warns:
             FallbackWarning: The reranker failed: the first stage's order is kept, and each hit's
                 `fallback` says why.
+            UnknownFieldWarning: No passage has a field of a filter that found nothing, or the one
+                that groups are made by.
         """
         return self.search_detailed(
             query,

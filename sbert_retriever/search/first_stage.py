@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
+from sbert_retriever.errors import (
+    InputError,
+    InputTypeError,
+    StoreRequestError,
+    UnknownFieldWarning,
+)
 from sbert_retriever.index.filters import filter_fields
 from sbert_retriever.index.legs import hits_of, legs, sparse_rankings
 from sbert_retriever.index.points import RESERVED
@@ -19,7 +24,7 @@ from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.ingest.expand import expand
 from sbert_retriever.search.diversity import diverse
-from sbert_retriever.search.grouping import Find, grouped, grouped_hits
+from sbert_retriever.search.grouping import Find, all_alone, grouped, grouped_hits
 from sbert_retriever.search.hybrid import SCORE_KINDS, fused
 from sbert_retriever.search.request import Search
 from sbert_retriever.types import Fusion, Hit, SparseVector
@@ -201,13 +206,40 @@ def _kept(
 
 
 def grown(store: PassageStore, found: list[list[Hit]], asked: Search) -> Steps[list[list[Hit]]]:
-    """The hits with the text around them, where that is asked for."""
+    """The hits with the text around them, where that is asked for.
+
+    Where they are grouped by a field that none of them has, the field is looked at.
+    """
+    yield from _warn_of_unknown_group(store, found, asked)
     if asked.expand is None:
         return found
     texts = []
     for hits in found:
         texts.append((yield from expand(store, hits, how=asked.expand, window=asked.window)))
     return texts
+
+
+def _warn_of_unknown_group(
+    store: PassageStore, found: list[list[Hit]], asked: Search
+) -> Steps[None]:
+    """Say once that no passage has the field that groups are to be made by."""
+    hits = [hit for each in found for hit in each]
+    if asked.group_by is None or not hits:
+        return
+    key = all_alone(store, hits, field=asked.group_by)
+    if key is None:
+        return
+    try:
+        known = yield from store.has_field(key)
+    except StoreRequestError:
+        return  # a server in strict mode, and a field without an index
+    if not known:
+        warnings.warn(
+            f"no passage has the metadata field {asked.group_by!r}, so each hit is a group of its "
+            "own. Check the spelling (where a passage comes from is the field 'source')",
+            UnknownFieldWarning,
+            stacklevel=2,
+        )
 
 
 def warn_of_unknown_fields(store: PassageStore, condition: models.Filter) -> Steps[None]:

@@ -78,6 +78,14 @@ def grouped_hits(
     return _flat(groups, k, size)
 
 
+def all_alone(store: PassageStore, hits: Iterable[Hit], *, field: str) -> str | None:
+    """The payload key of a field of the metadata that none of these hits has; else None."""
+    names = _names(store, field)
+    if names is None or not all(isinstance(_value(hit, names), _Alone) for hit in hits):
+        return None
+    return _key(store, field)
+
+
 @dataclass(frozen=True)
 class _Alone:
     """A passage that has no value and is a group of its own; its id may be another's value."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
 from sbert_retriever.search.diversity import mmr_order
 from sbert_retriever.testing import HashEncoder, TableScorer
 
@@ -141,6 +141,22 @@ def test_a_passage_whose_id_is_a_groups_value_is_a_group_of_its_own(engine):
     found = retriever.search("the page", 2, group_by="page")
     assert len(found) == 2
     assert sorted(hit.metadata.get("page", "") for hit in found) == ["", "home"]
+
+
+@pytest.mark.parametrize("options", [{"mode": "dense"}, {"mode": "sparse"}, {}, {"candidates": 9}])
+def test_a_misspelt_field_to_group_by_is_said(filled, options):
+    retriever = filled.with_reranker(TableScorer({}))
+    with pytest.warns(UnknownFieldWarning, match="no passage has the metadata field 'langg'"):
+        assert len(retriever.search(QUESTION, 3, group_by="langg", **options)) == 3
+
+
+def test_a_field_that_some_passages_have_and_no_hit_is_no_misspelling(engine):
+    retriever = engine.open()
+    retriever.index([Passage("a", "one two"), Passage("b", "three four", {"lang": "en"})])
+    assert [hit.id for hit in retriever.search("one two", 1, group_by="lang")] == ["a"]
+    vector = HashEncoder(dim=64).encode_queries(["one two"])[0]
+    with pytest.warns(UnknownFieldWarning, match="'lng'"):
+        retriever.search_by_vector(vector, 1, group_by="lng")
 
 
 def test_true_and_one_are_two_groups(engine):
