@@ -18,6 +18,7 @@ from sbert_retriever.index.filters import field_names, payload_key
 from sbert_retriever.index.points import SOURCE_KEY
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
+from sbert_retriever.search.request import LARGEST
 from sbert_retriever.types import Hit
 
 Find: TypeAlias = Callable[[models.Filter | None, int], Steps[list[Hit]]]
@@ -54,7 +55,7 @@ def grouped(
     names = _names(store, field)
     complete = False
     while len(groups) < k and not complete:
-        wanted = max(_LEAST_FETCHED, 4 * size * (k - len(groups)))
+        wanted = min(max(_LEAST_FETCHED, 4 * size * (k - len(groups))), LARGEST)
         hits = yield from find(_without(store, condition, field, groups), wanted)
         complete = len(hits) < wanted
         for hit in hits:

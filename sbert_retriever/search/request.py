@@ -17,7 +17,7 @@ from sbert_retriever.types import Fusion, Profile, RerankMode, SearchMode, check
 FilterSpec = Mapping[str, Any] | models.Filter
 
 # Engines count in 64 bits.
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 # The least that hits are chosen from for their variety.
 _CHOSEN_FROM = 50
 
@@ -110,9 +110,9 @@ class Search:
     def fetched(self) -> int:
         """How many hits are looked at for k: more where they are chosen for their variety."""
         if self.diversity is not None:
-            return max(_CHOSEN_FROM, 4 * self.k)
+            return min(max(_CHOSEN_FROM, 4 * self.k), LARGEST)
         if self.group_by is not None:
-            return max(_CHOSEN_FROM, 4 * self.k * self.group_size)
+            return min(max(_CHOSEN_FROM, 4 * self.k * self.group_size), LARGEST)
         return self.k
 
     @property
@@ -187,8 +187,8 @@ def whole(name: str, value: object, *, least: int) -> int:
         InputError: It is too small or too large.
     """
     number = checks.whole(name, value, least=least)
-    if number > _LARGEST:
-        raise InputError(f"{name} is more than any collection holds: give {_LARGEST} at most")
+    if number > LARGEST:
+        raise InputError(f"{name} is more than any collection holds: give {LARGEST} at most")
     return number
 
 

@@ -87,6 +87,17 @@ def test_an_encoder_is_given_and_not_its_class():
         Retriever.open(":memory:", model=HashEncoder)
 
 
+@pytest.mark.parametrize("options", [{"group_by": "lang", "group_size": 2}, {"diversity": 0.5}])
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+@pytest.mark.parametrize("k", [2**61, 2**63 - 1])
+def test_more_hits_than_an_engine_counts_to_are_not_looked_for(engine, options, mode, k):
+    """Several times k are looked at where hits are chosen; k itself may be as large as it is."""
+    retriever = engine.open(sparse="bm25")
+    retriever.index(Passage(str(n), f"one {n}", {"lang": "en"}) for n in range(3))
+    found = retriever.search("one", k=k, mode=mode, **options)
+    assert len(found) == (2 if "group_by" in options else 3)
+
+
 @pytest.mark.parametrize("filterable", [{1: "keyword"}, [1], "lang"])
 def test_filterable_is_fields_and_kinds(filterable):
     with pytest.raises(InputTypeError, match="expected fields and their kinds"):
