@@ -75,8 +75,8 @@ def nearest(
         found = yield from store.search(
             vectors, k=asked.fetched, condition=condition, params=asked.params
         )
-        found = yield from _varied(store, vectors, found, asked)
-    return (yield from _kept(store, found, condition, asked))
+    kept = yield from _kept(store, found, condition, asked)
+    return (yield from _varied(store, vectors, kept, asked))
 
 
 def by_words(
@@ -142,9 +142,9 @@ def by_both(
         fused(pair, fusion)[: asked.fetched] for pair, fusion in zip(found, fusions, strict=True)
     ]
     hits = yield from hits_of(store, rankings, SCORE_KINDS[one.method or "weighted"])
+    hits = yield from _kept(store, hits, condition, asked)
     hits = yield from _varied(store, vectors, hits, asked)
-    hits = [in_groups(store, each, asked) for each in hits]
-    return (yield from _kept(store, hits, condition, asked))
+    return [in_groups(store, each, asked) for each in hits]
 
 
 def in_groups(store: PassageStore, hits: list[Hit], asked: Search) -> list[Hit]:

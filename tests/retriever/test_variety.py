@@ -181,6 +181,19 @@ def test_diversity_is_maximal_marginal_relevance(filled):
     assert filled.search(QUESTION, 5, mode="dense", diversity=0) == plain
 
 
+@pytest.mark.parametrize("mode", ["dense", "hybrid"])
+def test_diversity_chooses_among_what_is_above_the_threshold(filled, mode):
+    """With eight hits above it, five are handed out, however unlike the others are."""
+    pool = filled.search(QUESTION, 9, mode=mode)
+    least = (pool[7].score + pool[8].score) / 2
+    options = {"mode": mode, "diversity": 1.0, "score_threshold": least}
+    found = filled.search(QUESTION, 5, **options)
+    assert len(found) == 5
+    assert {hit.id for hit in found} <= {hit.id for hit in pool[:8]}
+    every = filled.search(QUESTION, 20, **options)
+    assert {hit.id for hit in every} == {hit.id for hit in pool[:8]}
+
+
 def test_diversity_in_hybrid_search_and_without_a_rerank(filled):
     scorer = TableScorer({})
     hits = filled.with_reranker(scorer).search(QUESTION, 5, diversity=0.7)
