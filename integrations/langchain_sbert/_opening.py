@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError
 from sbert_retriever.index.connection import MEMORY, connect
 from sbert_retriever.index.steps import RetryPolicy, Steps, call
+from sbert_retriever.index.storage import Quantization, Storage
+from sbert_retriever.search.second_stage import LateSpec
 from sbert_retriever.sparse import SparseSpec
 
 if TYPE_CHECKING:
@@ -29,7 +32,11 @@ def open_store(
     location: str | PathLike[str] | None,
     *,
     model: str | PathLike[str] | Embeddings | None,
+    late_encoder: LateSpec | None,
     sparse: SparseSpec | None,
+    quantization: Quantization | models.QuantizationConfig | None,
+    storage: Storage | None,
+    filterable: Mapping[str, str] | None,
     collection_name: str | None,
     tenant: str | None,
     device: str,
@@ -54,7 +61,11 @@ def open_store(
         collection_name=(
             _collection_at(location, place) if collection_name is None else collection_name
         ),
+        late_encoder=late_encoder,
         sparse=sparse,
+        quantization=quantization,
+        storage=storage,
+        filterable=filterable,
         tenant=tenant,
         device=device,
         dtype=dtype,

@@ -20,8 +20,9 @@ from langchain_sbert._opening import open_store
 from langchain_sbert.vectorstore import SBERTVectorStore
 from sbert_retriever.closing import Closing
 from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.index.storage import Quantization, Storage
 from sbert_retriever.search.request import FilterSpec, QueryOptions, SearchOptions
-from sbert_retriever.search.second_stage import RerankerSpec, as_reranker
+from sbert_retriever.search.second_stage import LateSpec, RerankerSpec, as_reranker
 from sbert_retriever.sparse import SparseSpec
 from sbert_retriever.types import Profile, RerankMode
 
@@ -106,6 +107,10 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         budget_ms: float | None = None,
         profile: str | Profile | None = None,
         rerank_threshold: float | None = None,
+        late_encoder: LateSpec | None = None,
+        quantization: Quantization | models.QuantizationConfig | None = None,
+        storage: Storage | None = None,
+        filterable: Mapping[str, str] | None = None,
         collection_name: str | None = None,
         tenant: str | None = None,
         device: str = "auto",
@@ -135,6 +140,13 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             budget_ms: Milliseconds for a question.
             profile: "fast", "balanced", "accurate", or a `Profile`.
             rerank_threshold: Documents that it scores below this are left out.
+            late_encoder: What puts the best documents in order by late interaction, before any
+                rerank, as for `SBERTVectorStore`.
+            quantization: "int8", "turbo", "product" or "binary": a collection that is made
+                searches small copies of its vectors first.
+            storage: How a collection that is made keeps its vectors.
+            filterable: Metadata fields to index for filtering when the collection is made:
+                {"lang": "keyword", "year": "integer"}.
             collection_name: Which collection. None takes "docs", the vector store's own default,
                 where it is there, else the only collection there is.
             tenant: Whose documents alone are seen.
@@ -154,7 +166,11 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         store = open_store(
             location,
             model=model,
+            late_encoder=late_encoder,
             sparse=sparse,
+            quantization=quantization,
+            storage=storage,
+            filterable=filterable,
             collection_name=collection_name,
             tenant=tenant,
             device=device,

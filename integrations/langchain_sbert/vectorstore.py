@@ -22,6 +22,7 @@ from sbert_retriever import Retriever
 from sbert_retriever.closing import Closing
 from sbert_retriever.index.points import Layout
 from sbert_retriever.index.storage import Quantization, Storage
+from sbert_retriever.search.second_stage import LateSpec
 from sbert_retriever.sparse import SparseSpec
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             refuses others.
         location: A folder, ":memory:" (a private temporary folder, removed on close), or a URL.
             None is ":memory:" where no client is given.
+        late_encoder: Token vectors for late interaction: a ColBERT checkpoint's folder or hub id,
+            or any object with `encode_tokens(texts, role=)`. The best documents of a search by text
+            are put in order by them; not by "mmr".
         sparse: "bm25" keeps words beside meanings in a collection that is made, for
             `search_type="hybrid"`; also a SPLADE model's name, or any `SparseEncoder`.
         quantization: "int8", "turbo", "product" or "binary": a collection that is made searches
@@ -75,6 +79,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         embedding: Embeddings,
         location: str | PathLike[str] | None = None,
         *,
+        late_encoder: LateSpec | None = None,
         sparse: SparseSpec | None = None,
         quantization: Quantization | models.QuantizationConfig | None = None,
         storage: Storage | None = None,
@@ -91,6 +96,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         self._retriever = Retriever.open(
             ":memory:" if location is None and client is None else location,
             model=encoder_of(embedding),
+            late_encoder=late_encoder,
             sparse=sparse,
             quantization=quantization,
             storage=storage,

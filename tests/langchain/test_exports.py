@@ -41,7 +41,8 @@ def test_embeddings_signature() -> None:
 def test_store_signatures() -> None:
     store = langchain_sbert.SBERTVectorStore
     assert _signature(store) == (
-        "embedding, location=None, *, sparse=None, quantization=None, storage=None, "
+        "embedding, location=None, *, late_encoder=None, sparse=None, quantization=None, "
+        "storage=None, "
         "collection_name='docs', tenant=None, "
         "client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
         "prefer_grpc=False"
@@ -76,6 +77,7 @@ def test_retriever_signatures() -> None:
         "location=None, *, model=None, sparse=None, k=4, filter=None, score_threshold=None, "
         "search_type='similarity', search_kwargs=None, reranker=None, candidates=None, "
         "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
+        "late_encoder=None, quantization=None, storage=None, filterable=None, "
         "collection_name=None, tenant=None, device='auto', dtype='auto', api_key=None, "
         "client=None, async_client=None, timeout_s=None, prefer_grpc=False"
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField, RunnableLambda
@@ -23,6 +24,7 @@ from sbert_retriever.errors import (
     StoreClosedError,
     StoreUnavailableError,
 )
+from sbert_retriever.index.storage import Storage
 
 
 @pytest.fixture
@@ -218,3 +220,39 @@ def test_a_store_closes_once_and_twice(tmp_path: Path, table: Any) -> None:
     store.close()
     with pytest.raises(StoreClosedError):
         store.similarity_search("x")
+
+
+class _Tokens:
+    """One vector a word: its length, and 1; so that MaxSim prefers long words."""
+
+    name = "lengths"
+
+    def encode_tokens(self, texts: Any, *, role: str) -> Any:
+        return [
+            np.array([[len(word), 1.0] for word in text.split()], dtype=np.float32)
+            for text in texts
+        ]
+
+
+def test_a_collection_is_made_as_the_core_makes_it(tmp_path: Path, table: Any) -> None:
+    """What `Retriever.open` takes for a new collection, and for late interaction, is handed on."""
+    embedding = table({"a": [1.0, 0.0], "ever so long": [0.9, 0.1], "q": [1.0, 0.0]})
+    with SBERTRetriever.open(
+        tmp_path,
+        model=embedding,
+        quantization="int8",
+        storage=Storage(datatype="float16", on_disk=True),
+        filterable={"year": "integer"},
+        late_encoder=_Tokens(),
+    ) as retriever:
+        retriever.add_documents([Document(page_content=t) for t in ("a", "ever so long")])
+        core = retriever.vectorstore.retriever
+        assert (core.info().quantized, core.store.shape.storage.datatype) == (True, "float16")
+        assert core.store.shape.storage.on_disk is True
+        assert core.info().filterable["metadata.year"] == "integer"
+        # By the vectors "a" is first; by its words the long one is.
+        assert [d.page_content for d in retriever.invoke("q")] == ["ever so long", "a"]
+    with SBERTVectorStore(embedding, tmp_path, late_encoder=_Tokens()) as store:
+        assert [d.page_content for d in store.similarity_search("q")] == ["ever so long", "a"]
+    with SBERTVectorStore(embedding, tmp_path) as store:
+        assert [d.page_content for d in store.similarity_search("q")] == ["a", "ever so long"]

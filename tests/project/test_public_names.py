@@ -245,10 +245,9 @@ CALLS = {
     read_objective: "(given)",
     mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "
     "margin=3.0)",
-    SBERTVectorStore: "(embedding, location=None, *, sparse=None, quantization=None, "
-    "storage=None, collection_name='docs', "
-    "tenant=None, client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
-    "prefer_grpc=False)",
+    SBERTVectorStore: "(embedding, location=None, *, late_encoder=None, sparse=None, "
+    "quantization=None, storage=None, collection_name='docs', tenant=None, client=None, "
+    "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False)",
     SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "
     "client=None, async_client=None, api_key=None, vector_name='', "
     "content_payload_key='page_content', metadata_payload_key='metadata', timeout_s=None, "
@@ -269,6 +268,7 @@ CALLS = {
     SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
     "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "
     "candidates=None, rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
+    "late_encoder=None, quantization=None, storage=None, filterable=None, "
     "collection_name=None, tenant=None, device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
     "prefer_grpc=False)",
