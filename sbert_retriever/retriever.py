@@ -244,6 +244,7 @@ class Retriever(Closing):
         group_by: str | None = None,
         group_size: int = 1,
         diversity: float | None = None,
+        distinct: float | None = None,
         timeout_s: float | None = None,
         mode: SearchMode | None = None,
         fusion: Fusion | None = None,
@@ -280,6 +281,10 @@ class Retriever(Closing):
             group_size: How many hits of a group at most.
             diversity: From 0 (near to the query only) to 1 (unlike one another only): hits are
                 chosen by maximal marginal relevance among more, without a rerank.
+            distinct: Leave out a hit whose vector is as near as this to a better hit's, on the
+                scale of `info().score_kind`: 0.95 leaves out what says nearly the same, 0.999
+                copies. Others take their places, before any rerank; in a hybrid search they are
+                looked for among what both legs found.
             timeout_s: Seconds that a server has for each request of this search (a whole number
                 of them, rounded up), in the place of the `timeout_s` of `open`; what failed in
                 passing is not tried again after that.
@@ -321,6 +326,7 @@ class Retriever(Closing):
             group_by=group_by,
             group_size=group_size,
             diversity=diversity,
+            distinct=distinct,
             timeout_s=timeout_s,
             mode=mode,
             fusion=fusion,

@@ -174,6 +174,16 @@ def query(
             show_default=False,
         ),
     ] = None,
+    distinct: Annotated[
+        float | None,
+        typer.Option(
+            "--distinct",
+            metavar="SCORE",
+            help="Leave out what is as near as this to a better passage: 0.95 leaves out what says "
+            "nearly the same.",
+            show_default=False,
+        ),
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Compare with every vector: slower, nothing missed.")
     ] = False,
@@ -226,6 +236,7 @@ def query(
             group_by=group_by,
             group_size=group_size,
             diversity=diversity,
+            distinct=distinct,
             mode=mode,  # type: ignore[arg-type]  # checked there, by name
             fusion=joined,
             candidates=candidates,

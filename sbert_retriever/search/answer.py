@@ -187,7 +187,8 @@ def _first(asked: Query, profile: Profile) -> Query:
     )
     if not _staged(profile):
         return own
-    k = max(asked.fetched, profile.candidates)
+    # Near-duplicates are left out there, groups are made of what the last stage hands on.
+    k = max(asked.k if asked.distinct is not None else asked.fetched, profile.candidates)
     return replace(own, k=k, group_by=None, diversity=None)
 
 

@@ -23,6 +23,7 @@ from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import faulty_rows
 from sbert_retriever.ingest.expand import expand
+from sbert_retriever.search.distinct import found_unlike, unlike_hits
 from sbert_retriever.search.diversity import diverse
 from sbert_retriever.search.grouping import Find, all_alone, grouped, grouped_hits
 from sbert_retriever.search.hybrid import SCORE_KINDS, fused
@@ -71,6 +72,8 @@ def nearest(
 
     if asked.group_by is not None:
         found = yield from _groups(store, [of_row(row) for row in vectors], condition, asked)
+    elif asked.distinct is not None:
+        found = yield from _distinct(store, [of_row(row) for row in vectors], condition, asked)
     else:
         found = yield from store.search(
             vectors, k=asked.fetched, condition=condition, params=asked.params
@@ -106,6 +109,8 @@ def by_words(
 
     if asked.group_by is not None:
         found = yield from _groups(store, [of_one(t) for t in terms], condition, asked)
+    elif asked.distinct is not None:
+        found = yield from _distinct(store, [of_one(t) for t in terms], condition, asked)
     else:
         found = yield from of_terms(terms, condition, asked.k)
     return (yield from _kept(store, found, condition, asked))
@@ -144,6 +149,8 @@ def by_both(
     hits = yield from hits_of(store, rankings, SCORE_KINDS[one.method or "weighted"])
     hits = yield from _kept(store, hits, condition, asked)
     hits = yield from _varied(store, vectors, hits, asked)
+    if asked.distinct is not None:
+        hits = yield from _unlike(store, hits, asked.k, asked.distinct)
     return [in_groups(store, each, asked) for each in hits]
 
 
@@ -172,6 +179,33 @@ def _groups(
         )
         found.append((yield from steps))
     return found
+
+
+def _distinct(
+    store: PassageStore,
+    finds: Sequence[Find],
+    condition: models.Filter | None,
+    asked: Search,
+) -> _Found:
+    found = []
+    for find in finds:
+        steps = found_unlike(
+            store,
+            find,
+            condition,
+            k=asked.k,
+            nearness=asked.distinct or 0.0,
+            fetched=asked.fetched,
+        )
+        found.append((yield from steps))
+    return found
+
+
+def _unlike(store: PassageStore, found: list[list[Hit]], k: int, nearness: float) -> _Found:
+    chosen = []
+    for hits in found:
+        chosen.append((yield from unlike_hits(store, hits, k=k, nearness=nearness)))
+    return chosen
 
 
 def _varied(

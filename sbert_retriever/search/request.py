@@ -36,6 +36,7 @@ class SearchOptions(TypedDict, total=False):
     group_by: str | None
     group_size: int
     diversity: float | None
+    distinct: float | None
     timeout_s: float | None
 
 
@@ -72,6 +73,7 @@ class Search:
     group_by: str | None = None
     group_size: int = 1
     diversity: float | None = None
+    distinct: float | None = None
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -103,13 +105,17 @@ class Search:
             _number("diversity", self.diversity)
             if not 0 <= self.diversity <= 1:
                 raise InputError(f"diversity is {self.diversity:g}, expected 0 to 1")
-            if self.group_by is not None:
-                raise InputError("diversity and group_by each choose the hits: give one of them")
+        if self.distinct is not None:
+            _number("distinct", self.distinct)
+        chosen_by = ("diversity", "distinct", "group_by")
+        said = [name for name in chosen_by if getattr(self, name) is not None]
+        if len(said) > 1:
+            raise InputError(f"{said[0]} and {said[1]} each choose the hits: give one of them")
 
     @property
     def fetched(self) -> int:
-        """How many hits are looked at for k: more where they are chosen for their variety."""
-        if self.diversity is not None:
+        """How many hits are looked at for k: more where not every hit is taken."""
+        if self.diversity is not None or self.distinct is not None:
             return min(max(_CHOSEN_FROM, 4 * self.k), LARGEST)
         if self.group_by is not None:
             return min(max(_CHOSEN_FROM, 4 * self.k * self.group_size), LARGEST)

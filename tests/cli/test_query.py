@@ -192,6 +192,7 @@ def test_groups_and_variety_are_those_of_the_library(run: Run, animals: Path) ->
         (["--group-by", "lang"], {"group_by": "lang"}),
         (["--group-by", "lang", "--group-size", "2"], {"group_by": "lang", "group_size": 2}),
         (["--diversity", "0.9"], {"diversity": 0.9}),
+        (["--distinct", "0.5"], {"distinct": 0.5}),
     ):
         outcome = run("query", animals, "cat in house", "-k", "2", "--json", *words)
         assert outcome.code == 0, outcome.err

@@ -163,8 +163,8 @@ CALLS = {
     "on_progress=None, sources=(), spared=(), failures=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
     "exact=None, ef=None, oversampling=None, rescore=None, group_by=None, group_size=1, "
-    "diversity=None, timeout_s=None, mode=None, fusion=None, candidates=None, rerank_mode=None, "
-    "budget_ms=None, profile=None, rerank_threshold=None)",
+    "diversity=None, distinct=None, timeout_s=None, mode=None, fusion=None, candidates=None, "
+    "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None)",
     Retriever.search_detailed: "(query, k=10, **options)",
     Retriever.search_batch: "(queries, k=10, **options)",
     Retriever.search_batch_detailed: "(queries, k=10, **options)",

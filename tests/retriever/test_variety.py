@@ -206,9 +206,65 @@ def test_diversity_in_hybrid_search_and_without_a_rerank(filled):
     assert (vectors @ vectors.T).sum() < (near @ near.T).sum()
 
 
+def unlike(ranked, least, k):
+    """The rule in the plainest words, by the vectors of `Scattered` in float64."""
+    rows = Scattered(dim=64).encode_passages([hit.text for hit in ranked]).astype(np.float64)
+    taken = []
+    for n in range(len(ranked)):
+        if len(taken) < k and all(rows[n] @ rows[m] < least for m in taken):
+            taken.append(n)
+    return [ranked[n].id for n in taken]
+
+
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+@pytest.mark.parametrize(("k", "least"), [(5, 0.2), (30, 0.1), (10, 2.0)])
+def test_distinct_equals_brute_force_over_the_whole_ranking(filled, mode, k, least):
+    ranked = filled.search(QUESTION, 300, mode=mode)
+    found = filled.search(QUESTION, k, mode=mode, distinct=least)
+    assert [hit.id for hit in found] == unlike(ranked, least, k)
+    scores = {hit.id: hit.score for hit in ranked}
+    assert all(hit.score == pytest.approx(scores[hit.id], abs=1e-6) for hit in found)
+
+
+def test_distinct_among_what_hybrid_search_found(filled):
+    ranked = filled.search(QUESTION, 100)
+    found = filled.search(QUESTION, 5, distinct=0.1)
+    assert [hit.id for hit in found] == unlike(ranked, 0.1, 5)
+
+
+def test_many_copies_of_one_text_are_one_hit(engine):
+    """Seventy copies are more than are looked at first for two hits."""
+    retriever = engine.open()
+    copies = [Passage(f"copy {n}", "one two three") for n in range(70)]
+    retriever.index([*copies, Passage("other", "one two nine ten"), Passage("far", "filler")])
+    texts = ["one two three", "one two nine ten"]
+    assert [h.text for h in retriever.search("one two three", 2, distinct=0.99)] == texts
+    vector = HashEncoder(dim=64).encode_queries(["one two three"])[0]
+    assert [h.text for h in retriever.search_by_vector(vector, 2, distinct=0.99)] == texts
+    assert "one two three" not in {
+        h.text for h in retriever.similar("copy 0", 2, distinct=0.99)[1:]
+    }
+    assert len(retriever.search("one two three", 10, distinct=0.99)) == 3
+    above = retriever.search("one two three", 10, distinct=0.99, score_threshold=0.99)
+    assert [h.text for h in above] == texts[:1]
+
+
+def test_copies_are_left_out_before_a_rerank(engine):
+    copies = [Passage(f"copy {n}", "one two three") for n in range(5)]
+    scorer = TableScorer({"one two three": 1.0, "one two nine": 2.0})
+    retriever = engine.open(reranker=scorer)
+    retriever.index([*copies, Passage("other", "one two nine")])
+    found = retriever.search("one two three", 3, candidates=4, distinct=0.99)
+    assert [hit.text for hit in found] == ["one two nine", "one two three"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"distinct": float("nan")}, "distinct is NaN"),
+        ({"distinct": "0.9"}, "distinct is '0.9', expected a number"),
+        ({"distinct": 0.9, "group_by": "source"}, "distinct and group_by each choose the hits"),
+        ({"distinct": 0.9, "diversity": 0.5}, "diversity and distinct each choose the hits"),
         ({"diversity": 1.5}, "diversity is 1.5, expected 0 to 1"),
         ({"diversity": float("nan")}, "diversity is NaN"),
         ({"diversity": 0.5, "group_by": "source"}, "give one of them"),
