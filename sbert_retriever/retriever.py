@@ -16,6 +16,7 @@ from sbert_retriever.errors import (
     InputTypeError,
     TruncationWarning,
 )
+from sbert_retriever.index.collection import WriteOrder
 from sbert_retriever.index.connection import connect
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.declaring import declare
@@ -491,6 +492,7 @@ class Retriever(Closing):
         sources: Iterable[str] = (),
         spared: Iterable[str] = (),
         failures: list[Failure] | None = None,
+        ordering: WriteOrder | None = None,
     ) -> IndexReport:
         """Bring the collection in line with passages; only what changed is encoded and written.
 
@@ -509,13 +511,15 @@ class Retriever(Closing):
             spared: Sources that `prune` leaves alone (files read in part); read after the last
                 passage is drawn.
             failures: A list of failures that the caller goes on filling while passages are drawn.
+            ordering: On a cluster, how sure it is that all copies take writes in one order: "weak"
+                (quick; also None), "medium", or "strong" (by the leader alone, and not without it).
 
         Raises:
             InputTypeError: Not an iterable of Passage.
             StoreUnavailableError: The server gave up; with the ids that are in and those that
                 are not.
         """
-        sync = self._sync(dry_run, strict, on_truncate, on_progress, failures)
+        sync = self._sync(dry_run, strict, on_truncate, on_progress, failures, ordering)
         steps = sync.run(as_passages(passages), prune=prune, sources=sources, spared=spared)
         report = self._run(steps)
         self._warn_of_truncation(report, on_truncate)
@@ -533,9 +537,10 @@ class Retriever(Closing):
         sources: Iterable[str] = (),
         spared: Iterable[str] = (),
         failures: list[Failure] | None = None,
+        ordering: WriteOrder | None = None,
     ) -> IndexReport:
         """`index` for an event loop."""
-        sync = self._sync(dry_run, strict, on_truncate, on_progress, failures)
+        sync = self._sync(dry_run, strict, on_truncate, on_progress, failures, ordering)
         steps = sync.run(as_passages(passages), prune=prune, sources=sources, spared=spared)
         report = await self._arun(steps)
         self._warn_of_truncation(report, on_truncate)
@@ -547,13 +552,20 @@ class Retriever(Closing):
         *,
         filter: FilterSpec | None = None,
         source: str | None = None,
+        ordering: WriteOrder | None = None,
     ) -> int:
         """Delete passages by id, by filter or by source; how many were there.
+
+        Args:
+            ids: Any iterable; those that are not there are no error.
+            filter: As in `search`.
+            source: Of one source, all.
+            ordering: As for `index`.
 
         Raises:
             InputError: None or several of the three are given, or the filter has no condition.
         """
-        return self._run(self._deleted(ids, filter, source))
+        return self._run(self._deleted(ids, filter, source, ordering))
 
     async def adelete(
         self,
@@ -561,17 +573,22 @@ class Retriever(Closing):
         *,
         filter: FilterSpec | None = None,
         source: str | None = None,
+        ordering: WriteOrder | None = None,
     ) -> int:
         """`delete` for an event loop."""
-        return await self._arun(self._deleted(ids, filter, source))
+        return await self._arun(self._deleted(ids, filter, source, ordering))
 
-    def delete_all(self) -> int:
-        """Delete every passage, keeping the collection; how many there were."""
-        return self._run(self._emptied())
+    def delete_all(self, *, ordering: WriteOrder | None = None) -> int:
+        """Delete every passage, keeping the collection; how many there were.
 
-    async def adelete_all(self) -> int:
+        Args:
+            ordering: As for `index`.
+        """
+        return self._run(self._emptied(ordering))
+
+    async def adelete_all(self, *, ordering: WriteOrder | None = None) -> int:
         """`delete_all` for an event loop."""
-        return await self._arun(self._emptied())
+        return await self._arun(self._emptied(ordering))
 
     def save_profile(self, profile: Profile) -> None:
         """Keep an operating point with the collection: searches that name none follow it."""
@@ -693,13 +710,14 @@ class Retriever(Closing):
         on_truncate: OnTruncate | None,
         on_progress: Callable[[IndexReport], None] | None,
         failures: list[Failure] | None,
+        ordering: WriteOrder | None,
     ) -> Sync:
         if on_truncate not in (None, *get_args(OnTruncate)):
             raise InputError(
                 f"on_truncate is {on_truncate!r}, expected 'warn', 'error' or 'ignore'"
             )
         return Sync(
-            self._store,
+            self._store.in_order(ordering),
             self._encoder.encode_passages,
             dry_run=dry_run,
             strict=strict,
@@ -720,7 +738,11 @@ class Retriever(Closing):
             )
 
     def _deleted(
-        self, ids: Iterable[str] | None, spec: FilterSpec | None, source: str | None
+        self,
+        ids: Iterable[str] | None,
+        spec: FilterSpec | None,
+        source: str | None,
+        ordering: WriteOrder | None,
     ) -> Steps[int]:
         if sum(value is not None for value in (ids, spec, source)) != 1:
             raise InputError(
@@ -728,16 +750,17 @@ class Retriever(Closing):
             )
         if source is not None and not isinstance(source, str):
             raise InputTypeError(f"source is {type(source).__name__}, expected str")
+        store = self._store.in_order(ordering)
         if ids is not None:
-            deleted = yield from self._store.delete_ids(_ids(ids))
+            deleted = yield from store.delete_ids(_ids(ids))
         else:
             condition = source_is(source) if source is not None else self._condition(spec)
-            deleted = yield from self._store.delete_where(condition or models.Filter())
-        yield from self._store.settle()
+            deleted = yield from store.delete_where(condition or models.Filter())
+        yield from store.settle()
         return deleted
 
-    def _emptied(self) -> Steps[int]:
-        deleted = yield from self._store.delete_all()
+    def _emptied(self, ordering: WriteOrder | None) -> Steps[int]:
+        deleted = yield from self._store.in_order(ordering).delete_all()
         yield from self._store.settle()
         return deleted
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
@@ -37,6 +37,10 @@ from sbert_retriever.types import Profile, ScoreKind, SparseEncoder, SparseIdent
 # Calls that can be sent to the parts of one tenant alone, and those that take a time limit.
 _TO_SHARDS = {"query_points", "retrieve", "scroll", "count", "upsert", "delete"}
 _TIMED = {*_TO_SHARDS, "query_batch_points", "batch_update_points"}
+_WRITES = {"upsert", "delete", "batch_update_points"}
+
+WriteOrder: TypeAlias = Literal["weak", "medium", "strong"]
+"""Which node of a cluster puts writes in order: any, one that may change, or the leader alone."""
 
 
 class Collection:
@@ -65,10 +69,12 @@ class Collection:
         self.layout = layout or Layout()
         self.tenant = checked_tenant(tenant, self.layout)
         self.shape = Shape()
-        self._sparse: SparseEncoder | None = None
+        # One at most; whoever makes it makes it for the copies of this, too.
+        self._sparse: list[SparseEncoder] = []
         self._keys: frozenset[Any] = frozenset()
         self._tenants_indexed = False
         self._timeout_s: float | None = None
+        self._ordering: models.WriteOrdering | None = None
         self._pinned: str | None = None
 
     @property
@@ -100,7 +106,7 @@ class Collection:
                 f"{self.collection_name!r} has {_described(self.sparse_identity)}: open it as it "
                 "is, or index its texts into a new one"
             )
-        self._sparse = encoder
+        self._sparse[:] = [encoder]
 
     def sparse_encoder(self) -> SparseEncoder:
         """The encoder of the collection's sparse vectors, made when first needed.
@@ -114,9 +120,9 @@ class Collection:
                 f"collection {self.collection_name!r} has no sparse vectors: index its texts into "
                 "a new one with sparse='bm25'"
             )
-        if self._sparse is None:
-            self._sparse = encoder_of_identity(self.sparse_identity)
-        return self._sparse
+        if not self._sparse:
+            self._sparse[:] = [encoder_of_identity(self.sparse_identity)]
+        return self._sparse[0]
 
     def exists(self) -> Steps[bool]:
         """Whether the collection is there."""
@@ -312,6 +318,8 @@ class Collection:
         if self._timeout_s is not None and method in _TIMED:
             # Qdrant counts whole seconds.
             kwargs["timeout"] = max(math.ceil(self._timeout_s), 1)
+        if self._ordering is not None and method in _WRITES:
+            kwargs["ordering"] = self._ordering
         asked = call(method, collection_name=self._pinned or self.collection_name, **kwargs)
         return replace(asked, deadline_s=self._timeout_s)
 
@@ -329,6 +337,20 @@ class Collection:
         hurried = copy(self)
         hurried._timeout_s = timeout_s
         return hurried
+
+    def in_order(self, ordering: WriteOrder | None) -> Self:
+        """The same collection, whose server puts writes in this order.
+
+        Raises:
+            InputError: There is no such order.
+        """
+        if ordering not in (None, *get_args(WriteOrder)):
+            raise InputError(f"ordering is {ordering!r}, expected 'weak', 'medium' or 'strong'")
+        if ordering is None or self.connection.engine != "server":
+            return self
+        ordered = copy(self)
+        ordered._ordering = models.WriteOrdering(ordering)
+        return ordered
 
     # Inside ------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from contextlib import closing
 from functools import partial
+from urllib.parse import parse_qs
 
 import pytest
 from qdrant_client import models
@@ -261,6 +262,33 @@ def test_the_command_spreads_a_new_collection_and_leaves_one_that_is_there(
     assert main(command) == 0
     assert "'docs' is there and stays as it is: --shards, --replicas" in capsys.readouterr().err
     assert len(listener.bodies("PUT", BASE)) == 1
+
+
+async def test_writes_are_put_in_order_as_asked(listener):
+    """Each call says it of its own writes alone; reads have no order."""
+    with opened(listener, sparse="bm25") as retriever:
+        retriever.index(PASSAGES, ordering="strong")
+        retriever.delete(filter={"n": 1}, ordering="medium")
+        await retriever.adelete(filter={"n": 1}, ordering="weak")
+        await retriever.aindex(PASSAGES)
+        retriever.search("tea")
+        await retriever.aclose()
+    written = listener.bodies("PUT", f"{BASE}/points")
+    assert [parse_qs(query).get("ordering") for query, _ in written] == [["strong"], None]
+    deleted = listener.bodies("POST", f"{BASE}/points/delete")
+    assert [parse_qs(query)["ordering"] for query, _ in deleted] == [["medium"], ["weak"]]
+    reads = [query for _, path, query, _ in listener.asked if "query" in path or "count" in path]
+    assert reads
+    assert not any("ordering" in query for query in reads)
+
+
+def test_an_order_that_is_none_is_refused(listener, tmp_path):
+    for location in (listener.url, tmp_path):
+        with Retriever.open(location, model=HashEncoder(dim=16)) as retriever:
+            for change in (retriever.index, retriever.delete):
+                with pytest.raises(InputError, match="ordering is 'fast', expected 'weak'"):
+                    change([], ordering="fast")
+            assert retriever.index(PASSAGES, ordering="strong").added == len(PASSAGES)
 
 
 @pytest.mark.server

@@ -160,7 +160,7 @@ CALLS = {
     "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
     "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
-    "on_progress=None, sources=(), spared=(), failures=None)",
+    "on_progress=None, sources=(), spared=(), failures=None, ordering=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
     "exact=None, ef=None, oversampling=None, rescore=None, group_by=None, group_size=1, "
     "diversity=None, distinct=None, timeout_s=None, mode=None, fusion=None, candidates=None, "
@@ -178,8 +178,8 @@ CALLS = {
     Retriever.scroll: "(*, filter=None, limit=100, offset=None)",
     Retriever.count: "(filter=None)",
     Retriever.info: "()",
-    Retriever.delete: "(ids=None, *, filter=None, source=None)",
-    Retriever.delete_all: "()",
+    Retriever.delete: "(ids=None, *, filter=None, source=None, ordering=None)",
+    Retriever.delete_all: "(*, ordering=None)",
     Retriever.close: "()",
     Faq.open: "(location=None, *, model=None, reranker=None, sparse=None, answers=None, mode=None, "
     "thresholds=None, log=None, log_unanswered=False, collection_name='faq', device='auto', "
