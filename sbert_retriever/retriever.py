@@ -112,6 +112,7 @@ class Retriever(Closing):
         create: bool = True,
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
+        grpc_port: int | None = None,
         retry: RetryPolicy | None = None,
     ) -> Self:
         """Open a collection, or create it.
@@ -154,6 +155,7 @@ class Retriever(Closing):
             create: Whether to create a collection that is not there, when a model is given.
             timeout_s: Seconds a request to a server may take.
             prefer_grpc: Talk to a server over gRPC.
+            grpc_port: With `prefer_grpc`, the server's port for it; None is 6334.
             retry: How long a call that failed in passing is tried again.
 
         Raises:
@@ -184,6 +186,7 @@ class Retriever(Closing):
             api_key=api_key,
             timeout_s=timeout_s,
             prefer_grpc=prefer_grpc,
+            grpc_port=grpc_port,
             retry=retry,
         )
         try:
@@ -225,6 +228,13 @@ class Retriever(Closing):
         store = self._store.for_tenant(tenant)
         self._run(self._store.index_tenants())
         self._run(store.find_part())
+        return type(self)(store, self._encoder, self._second)
+
+    async def awith_tenant(self, tenant: str) -> Self:
+        """`with_tenant` for an event loop."""
+        store = self._store.for_tenant(tenant)
+        await self._arun(store.index_tenants())
+        await self._arun(store.find_part())
         return type(self)(store, self._encoder, self._second)
 
     # Searching --------------------------------------------------------------------------
@@ -644,11 +654,15 @@ class Retriever(Closing):
         return self._store
 
     def close(self) -> None:
-        """Flush and let go of the location; a client that was handed in stays open."""
+        """Flush and let go of the location; a client that was handed in stays open.
+
+        After asynchronous calls on a server, so does the client that was made for their event loop:
+        `aclose` in that loop closes both.
+        """
         self._store.connection.close()
 
     async def aclose(self) -> None:
-        """`close`, with the asynchronous client that this retriever opened."""
+        """`close`, with the asynchronous client that was made for the running event loop."""
         await self._store.connection.aclose()
 
     # Inside -----------------------------------------------------------------------------

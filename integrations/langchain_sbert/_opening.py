@@ -46,6 +46,7 @@ def open_store(
     async_client: AsyncQdrantClient | None,
     timeout_s: int | None,
     prefer_grpc: bool,
+    grpc_port: int | None,
 ) -> SBERTVectorStore:
     """A vector store; the arguments are those of `SBERTRetriever.open`."""
     place: dict[str, Any] = {
@@ -53,6 +54,7 @@ def open_store(
         "client": client,
         "timeout_s": timeout_s,
         "prefer_grpc": prefer_grpc,
+        "grpc_port": grpc_port,
     }
     embedding = _embedding(model, device, dtype)
     retriever = Retriever.open(

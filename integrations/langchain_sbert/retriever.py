@@ -120,6 +120,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
         async_client: AsyncQdrantClient | None = None,
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
+        grpc_port: int | None = None,
     ) -> Self:
         """Open a collection, or create it, and retrieve from it.
 
@@ -157,6 +158,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             async_client: Its asynchronous twin.
             timeout_s: Seconds a request to a server may take.
             prefer_grpc: Talk to a server over gRPC.
+            grpc_port: With `prefer_grpc`, the server's port for it; None is 6334.
 
         Raises:
             CollectionNotFoundError: There is no such collection, and no model to create it with.
@@ -180,6 +182,7 @@ class SBERTRetriever(Closing, VectorStoreRetriever):
             async_client=async_client,
             timeout_s=timeout_s,
             prefer_grpc=prefer_grpc,
+            grpc_port=grpc_port,
         )
         try:
             return cls(

@@ -68,6 +68,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             {"lang": "keyword", "year": "integer"}.
         timeout_s: Seconds a request to a server may take.
         prefer_grpc: Talk to a server over gRPC.
+        grpc_port: With `prefer_grpc`, the server's port for it; None is 6334.
 
     Raises:
         ContractError: The collection was built with other embeddings.
@@ -91,6 +92,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         filterable: Mapping[str, str] | None = None,
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
+        grpc_port: int | None = None,
     ) -> None:
         self._embedding = embedding
         self._retriever = Retriever.open(
@@ -108,6 +110,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             filterable=filterable,
             timeout_s=timeout_s,
             prefer_grpc=prefer_grpc,
+            grpc_port=grpc_port,
         )
 
     @classmethod
@@ -138,6 +141,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         metadata_payload_key: str = "metadata",
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
+        grpc_port: int | None = None,
     ) -> Self:
         """Open a collection that langchain-qdrant, or another program, wrote.
 
@@ -155,6 +159,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             metadata_payload_key: Payload key of the metadata.
             timeout_s: As for the constructor.
             prefer_grpc: As for the constructor.
+            grpc_port: As for the constructor.
 
         Raises:
             CollectionNotFoundError: There is no such collection.
@@ -176,6 +181,7 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
             create=False,
             timeout_s=timeout_s,
             prefer_grpc=prefer_grpc,
+            grpc_port=grpc_port,
         )
         return cls.from_retriever(retriever, embedding)
 
@@ -296,9 +302,13 @@ class SBERTVectorStore(Closing, WritingStore, ReadingStore):
         return SBERTRetriever(vectorstore=self, **settings)
 
     def close(self) -> None:
-        """Flush and let go of the location; a client that was handed in stays open."""
+        """Flush and let go of the location; a client that was handed in stays open.
+
+        After asynchronous calls on a server, so does the client that was made for their event loop:
+        `aclose` in that loop closes both.
+        """
         self._retriever.close()
 
     async def aclose(self) -> None:
-        """`close`, with the asynchronous client that this store opened."""
+        """`close`, with the asynchronous client that was made for the running event loop."""
         await self._retriever.aclose()

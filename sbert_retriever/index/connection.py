@@ -18,6 +18,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 from sbert_retriever.errors import InputError, InputTypeError, StoreError
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.steps import RetryPolicy, Steps, arun, run
+from sbert_retriever.types.checks import whole
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ MEMORY = ":memory:"
 _SCHEMES = ("http://", "https://")
 # A URL without its scheme, and one that went through `Path`, which makes one slash of two.
 _LIKE_A_SERVER = re.compile(r"[\w.-]+:\d{1,5}|https?:/.*", re.IGNORECASE | re.DOTALL)
+_LAST_PORT = 65_535
 _FIRST_DEADLINE_S = 3.0
 
 
@@ -113,6 +115,7 @@ def connect(
     api_key: str | None = None,
     timeout_s: int | None = None,
     prefer_grpc: bool = False,
+    grpc_port: int | None = None,
     retry: RetryPolicy | None = None,
 ) -> Connection:
     """Open a folder, ":memory:" or a URL, or take a client as it is.
@@ -124,11 +127,12 @@ def connect(
         api_key: For a URL; None reads QDRANT_API_KEY, "" is none.
         timeout_s: Seconds a request may take, for a URL.
         prefer_grpc: For a URL.
+        grpc_port: Where the server at a URL speaks gRPC; None is Qdrant's own port, 6334.
         retry: When to try a failed call again.
 
     Raises:
         InputError: Both or neither of location and client, a location of no known form, or an
-            asynchronous client for a folder.
+            asynchronous client for a folder, or a port that is none or that nothing is sent to.
         InputTypeError: One of them has the wrong type.
     """
     policy = retry or RetryPolicy()
@@ -136,6 +140,7 @@ def connect(
         raise InputTypeError(
             f"async_client is {type(async_client).__name__}, expected an AsyncQdrantClient"
         )
+    port = _checked_port(grpc_port, prefer_grpc)
     if (location is None) == (client is None):
         raise InputError("give either a location (a folder, ':memory:' or a URL) or client=")
     if client is not None:
@@ -147,7 +152,8 @@ def connect(
     text = os.fspath(location)
     if text.startswith(_SCHEMES):
         _check_host(text)
-        return _of_url(text, api_key, timeout_s, prefer_grpc, async_client, policy)
+        settings = {"timeout": timeout_s, "prefer_grpc": prefer_grpc, **port}
+        return _of_url(text, api_key, settings, async_client, policy)
     if "://" in text or not text.strip():
         raise InputError(
             f"location {text!r} is not a folder, ':memory:' or a URL that begins with http:// or "
@@ -164,6 +170,21 @@ def connect(
         )
     folder = None if text == MEMORY else Path(text)
     return Connection(EmbeddedClient(folder), "embedded", text, owned=True, retry=policy)
+
+
+def _checked_port(grpc_port: int | None, prefer_grpc: bool) -> dict[str, int]:
+    """The client's argument for the port, where one is given."""
+    if grpc_port is None:
+        return {}
+    port = whole("grpc_port", grpc_port, least=1)
+    if port > _LAST_PORT:
+        raise InputError(f"grpc_port is {port}, expected 1 to {_LAST_PORT}")
+    if not prefer_grpc:
+        raise InputError(
+            f"grpc_port is {port}, and nothing is sent there without prefer_grpc=True: give both, "
+            "or neither"
+        )
+    return {"grpc_port": port}
 
 
 def _check_host(url: str) -> None:
@@ -195,16 +216,14 @@ def _of_client(client: Any, async_client: Any, policy: RetryPolicy) -> Connectio
 def _of_url(
     url: str,
     api_key: str | None,
-    timeout_s: int | None,
-    prefer_grpc: bool,
+    given: dict[str, Any],
     async_client: Any,
     policy: RetryPolicy,
 ) -> Connection:
     settings: dict[str, Any] = {
+        **given,
         "url": url,
         "api_key": (os.environ.get("QDRANT_API_KEY") if api_key is None else api_key) or None,
-        "timeout": timeout_s,
-        "prefer_grpc": prefer_grpc,
         # The version check is one more request, made before there is anybody to hear of it.
         "check_compatibility": False,
     }

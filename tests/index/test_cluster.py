@@ -174,6 +174,21 @@ def test_a_tenant_that_is_bound_later_has_its_index_too(listener):
     assert fields.count("_sbert.tenant") == 1
 
 
+async def test_a_tenant_is_bound_in_an_event_loop(listener):
+    """Nothing is asked through the synchronous client, which would block the loop."""
+    whole = opened(listener, storage=Storage(shard_by_tenant=True))
+    connection = whole.store.connection
+    client, connection.client = connection.client, None
+    acme = await whole.awith_tenant("acme")
+    assert await acme.asearch("tea") == []
+    await acme.aindex(PASSAGES)
+    assert listener.keys == ["acme"]
+    with pytest.raises(InputError, match="bound to tenant 'acme'"):
+        await acme.awith_tenant("zenith")
+    connection.client = client
+    await whole.aclose()
+
+
 class Wordy:
     """As many terms as a text says, each written as long as a term can be."""
 

@@ -12,7 +12,7 @@ from qdrant_client.grpc.collections_service_pb2_grpc import add_CollectionsServi
 from qdrant_client.grpc.points_service_pb2_grpc import add_PointsServicer_to_server
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import StoreUnavailableError
+from sbert_retriever.errors import InputError, InputTypeError, StoreUnavailableError
 from sbert_retriever.index.points import draft
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.testing import HashEncoder
@@ -125,6 +125,7 @@ def server():
         add_PointsServicer_to_server(serving.points, serving)
         port = serving.add_insecure_port("127.0.0.1:0")
         serving.start()
+        serving.port = port
         serving.client = QdrantClient(
             "http://127.0.0.1", prefer_grpc=True, grpc_port=port, check_compatibility=False
         )
@@ -154,6 +155,34 @@ def test_a_new_collection_is_spread_as_asked(server):
     assert (made.shard_number, made.replication_factor) == (3, 2)
     assert made.write_consistency_factor == 2
     assert not made.HasField("sharding_method")
+
+
+def test_the_port_is_the_one_that_is_given(server):
+    """Nothing listens at the URL's own port, nor at 6334."""
+    with Retriever.open(
+        "http://127.0.0.1:1",
+        model=HashEncoder(dim=16),
+        prefer_grpc=True,
+        grpc_port=server.port,
+        timeout_s=5,
+    ) as retriever:
+        assert retriever.index(PASSAGES, ordering="strong").added == 2
+    [write] = [asked for asked in server.points.asked if isinstance(asked, grpc.UpsertPoints)]
+    assert write.ordering.type == grpc.WriteOrderingType.Strong
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grpc_port": 0, "prefer_grpc": True}, "grpc_port is 0, expected 1 or more"),
+        ({"grpc_port": 70_000, "prefer_grpc": True}, "grpc_port is 70000, expected 1 to 65535"),
+        ({"grpc_port": "6334", "prefer_grpc": True}, "grpc_port is '6334'"),
+        ({"grpc_port": 6335}, "nothing is sent there without prefer_grpc=True"),
+    ],
+)
+def test_a_port_that_cannot_be_used_is_refused(options, message):
+    with pytest.raises((InputError, InputTypeError), match=message):
+        Retriever.open("http://127.0.0.1:1", model=HashEncoder(), **options)
 
 
 def test_a_tenants_calls_go_to_its_own_shards(server):

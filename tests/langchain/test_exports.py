@@ -45,12 +45,12 @@ def test_store_signatures() -> None:
         "storage=None, "
         "collection_name='docs', tenant=None, "
         "client=None, async_client=None, api_key=None, filterable=None, timeout_s=None, "
-        "prefer_grpc=False"
+        "prefer_grpc=False, grpc_port=None"
     )
     assert _signature(store.from_existing_collection) == (
         "embedding, location=None, *, collection_name, client=None, async_client=None, "
         "api_key=None, vector_name='', content_payload_key='page_content', "
-        "metadata_payload_key='metadata', timeout_s=None, prefer_grpc=False"
+        "metadata_payload_key='metadata', timeout_s=None, prefer_grpc=False, grpc_port=None"
     )
     assert (
         _signature(store.from_texts) == "texts, embedding, metadatas=None, *, ids=None, **settings"
@@ -79,7 +79,7 @@ def test_retriever_signatures() -> None:
         "rerank_mode=None, budget_ms=None, profile=None, rerank_threshold=None, "
         "late_encoder=None, quantization=None, storage=None, filterable=None, "
         "collection_name=None, tenant=None, device='auto', dtype='auto', api_key=None, "
-        "client=None, async_client=None, timeout_s=None, prefer_grpc=False"
+        "client=None, async_client=None, timeout_s=None, prefer_grpc=False, grpc_port=None"
     )
     assert _signature(langchain_sbert.SBERTReranker) == (
         "*, model='ms-marco-MiniLM-L12-v2', reranker=None, top_n=5, candidates=None, "

@@ -158,7 +158,7 @@ CALLS = {
     Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, sparse=None, "
     "quantization=None, storage=None, truncate_dim=None, collection_name='default', tenant=None, "
     "device='auto', dtype='auto', api_key=None, client=None, async_client=None, filterable=None, "
-    "layout=None, create=True, timeout_s=None, prefer_grpc=False, retry=None)",
+    "layout=None, create=True, timeout_s=None, prefer_grpc=False, grpc_port=None, retry=None)",
     Retriever.index: "(passages, *, prune=False, dry_run=False, strict=False, on_truncate=None, "
     "on_progress=None, sources=(), spared=(), failures=None, ordering=None)",
     Retriever.search: "(query, k=10, *, filter=None, score_threshold=None, expand=None, window=1, "
@@ -170,6 +170,7 @@ CALLS = {
     Retriever.search_batch_detailed: "(queries, k=10, **options)",
     Retriever.with_reranker: "(reranker)",
     Retriever.with_tenant: "(tenant)",
+    Retriever.awith_tenant: "(tenant)",
     Retriever.save_profile: "(profile)",
     Retriever.make_filterable: "(fields)",
     Retriever.search_by_vector: "(vector, k=10, **options)",
@@ -247,11 +248,12 @@ CALLS = {
     "margin=3.0)",
     SBERTVectorStore: "(embedding, location=None, *, late_encoder=None, sparse=None, "
     "quantization=None, storage=None, collection_name='docs', tenant=None, client=None, "
-    "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False)",
+    "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False, "
+    "grpc_port=None)",
     SBERTVectorStore.from_existing_collection: "(embedding, location=None, *, collection_name, "
     "client=None, async_client=None, api_key=None, vector_name='', "
     "content_payload_key='page_content', metadata_payload_key='metadata', timeout_s=None, "
-    "prefer_grpc=False)",
+    "prefer_grpc=False, grpc_port=None)",
     SBERTVectorStore.from_texts: "(texts, embedding, metadatas=None, *, ids=None, **settings)",
     SBERTVectorStore.from_documents: "(documents, embedding, *, ids=None, **settings)",
     SBERTVectorStore.as_retriever: "(**settings)",
@@ -271,7 +273,7 @@ CALLS = {
     "late_encoder=None, quantization=None, storage=None, filterable=None, "
     "collection_name=None, tenant=None, device='auto', "
     "dtype='auto', api_key=None, client=None, async_client=None, timeout_s=None, "
-    "prefer_grpc=False)",
+    "prefer_grpc=False, grpc_port=None)",
 }
 
 
