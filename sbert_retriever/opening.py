@@ -94,8 +94,8 @@ def _mended(store: PassageStore, facts: CollectionFacts) -> Steps[None]:
         return  # another program's
     try:
         yield from index_fields(store, facts.contract.filterable, there=facts.filterable)
-    except StoreRequestError:
-        return  # a key that may only read
+    except (InputError, StoreRequestError):
+        return  # a kind that a later version knows; a key that may only read
 
 
 def _create(

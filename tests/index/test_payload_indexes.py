@@ -179,6 +179,14 @@ def test_a_server_gets_the_indexes_that_a_killed_creation_left_out_and_no_other(
     assert len(listener.bodies("PUT", "/collections/default/index")) == began + 2
 
 
+def test_a_contract_with_a_kind_of_a_later_version_is_opened(tmp_path):
+    with Retriever.open(tmp_path, model=HashEncoder()) as retriever:
+        later = Contract(model=HashEncoder().identity, filterable={"shape": "polygon"})
+        retriever.store.connection.client.update_collection("default", metadata=later.to_metadata())
+    with Retriever.open(tmp_path) as retriever:
+        assert retriever.count() == 0
+
+
 def test_a_key_that_may_only_read_opens_what_lacks_an_index(listener):
     Retriever.open(listener.url, model=HashEncoder(), filterable={"year": "integer"}).close()
     listener.indexed.clear()
