@@ -209,7 +209,7 @@ def test_words_count_in_the_size_of_a_request(listener):
     listener.failing = [503]
     passages = [Passage(f"p{n}", "20000") for n in range(64)]
     passages.insert(3, Passage("huge", "1000000"))
-    policy = RetryPolicy(deadline_s=20.0, initial_s=0.05, longest_s=0.1)
+    policy = RetryPolicy(deadline_s=300.0, initial_s=0.05, longest_s=0.1)
     with opened(listener, sparse=Wordy(), retry=policy) as retriever:
         report = retriever.index(passages)
     assert (report.added, [failure.id for failure in report.failures]) == (64, ["huge"])
