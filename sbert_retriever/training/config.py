@@ -246,3 +246,16 @@ class TrainConfig:
                     f"step {step.name!r}: {step.objective.name} trains a {step.objective.model}, "
                     f"and kind is {self.kind!r}"
                 )
+            if self.kind == "two-encoders":
+                _check_both_learn(step)
+
+
+def _check_both_learn(step: TrainStep) -> None:
+    """The second column is what the passages' encoder learns from."""
+    for data in step.data:
+        if step.view is None and _columns(data.kind, step.negatives) == 1:
+            raise InputError(
+                f"step {step.name!r}: {step.objective.name} over {data.kind} data has one text an "
+                "example, so that of two encoders only the queries' would learn: give data of "
+                "pairs, or set kind to 'bi-encoder'"
+            )

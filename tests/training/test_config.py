@@ -104,6 +104,23 @@ def test_what_cannot_work_is_refused_by_name(given, words: str) -> None:
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("objective", "kind", "changes"),
+    [("batch-triplet", "labelled", {}), ("distil-vectors", "texts", {"teacher": "m"})],
+)
+def test_of_two_encoders_both_must_learn(objective: str, kind: str, changes: dict) -> None:
+    """An example of one text reaches the queries' encoder alone."""
+    table = {"objective": objective, "data": {"kind": kind, "files": "a"}, **changes}
+    with pytest.raises(InputError, match=f"{objective} over {kind} data has one text an example"):
+        config_from({"model": "m", "kind": "two-encoders", "steps": [table]})
+    assert config_from({"model": "m", "steps": [table]}).steps
+
+
+def test_two_encoders_learn_from_two_views_of_a_text() -> None:
+    table = {"objective": "in-batch", "view": "crops", "data": {"kind": "texts", "files": "a"}}
+    assert config_from({"model": "m", "kind": "two-encoders", "steps": [table]}).steps
+
+
 def test_the_objects_are_what_the_file_says() -> None:
     data = TrainData(kind="nli", files=("a.tsv",))
     step = TrainStep(objective=Classification(concatenation=("u", "v")), data=(data,))
