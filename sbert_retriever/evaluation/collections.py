@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,26 +53,33 @@ class TestCollection:
         return found
 
 
-def find_collections(data: Path, *, split: str = "test") -> list[TestCollection]:
+def find_collections(
+    data: Path,
+    *,
+    split: str = "test",
+    choose: Callable[[tuple[str, ...]], Container[str]] = lambda names: names,
+) -> list[TestCollection]:
     """The test collections of a folder: the folder itself, or those in it.
 
     Args:
         data: A BEIR folder, a folder of SciFact, or one that has such folders in it.
         split: Of the judgements.
+        choose: Out of the names of all that are there, those that are read.
 
     Raises:
-        ReadError: There is none, or one cannot be read.
+        ReadError: There is none, or one that is read cannot be.
     """
     if not data.is_dir():
         raise ReadError(f"{data} is no folder: give --data a folder of data sets")
     places = [data, *sorted(place for place in data.iterdir() if place.is_dir())]
-    found = [reader(place, split) for place in places if (reader := _reader(place)) is not None]
-    if not found:
+    readers = {place: reader for place in places if (reader := _reader(place)) is not None}
+    if not readers:
         raise ReadError(
             f"{data} has no test collection: expected corpus.jsonl, queries.jsonl and "
             f"qrels/{split}.tsv (BEIR) in it or in a folder of it"
         )
-    return found
+    chosen = choose(tuple(place.name for place in readers))
+    return [reader(place, split) for place, reader in readers.items() if place.name in chosen]
 
 
 def _reader(place: Path) -> Callable[[Path, str], TestCollection] | None:

@@ -290,9 +290,7 @@ def _collections(request: Request) -> list[TestCollection]:
         raise InputError("queries and qrels go together: give both, or a folder that has them")
     if request.queries is not None and request.qrels is not None:
         return [collection_of_files(request.queries, request.qrels, request.corpus)]
-    found = find_collections(request.folder, split=request.split)
-    names = _wanted(request, tuple(one.name for one in found))
-    return [one for one in found if one.name in names]
+    return find_collections(request.folder, split=request.split, choose=partial(_wanted, request))
 
 
 def _wanted(request: Request, there: tuple[str, ...]) -> tuple[str, ...]:

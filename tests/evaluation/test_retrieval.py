@@ -22,6 +22,7 @@ from sbert_retriever.evaluation.retrieval import (
     measure_retrieval,
     similarities,
 )
+from sbert_retriever.evaluation.tasks import Request, make_plan
 from sbert_retriever.testing import HashEncoder, TableScorer
 
 TABLE = {
@@ -186,6 +187,18 @@ def test_collections_are_found_in_a_folder_or_are_it(file, tmp_path):
     assert found.texts() == PASSAGES
     with pytest.raises(ReadError, match="has no test collection"):
         find_collections(tmp_path / "one" / "qrels")
+
+
+def test_only_the_collections_that_are_wanted_are_read(file, tmp_path):
+    beir(file, "one")
+    beir(file, "two")
+    (tmp_path / "two" / "qrels" / "test.tsv").unlink()
+    plan = make_plan(Request(task="retrieval", data=tmp_path, sets=("ONE",)))
+    assert len(plan.parts) == 1
+    with pytest.raises(InputError, match="no set 'three', expected one of one, two"):
+        make_plan(Request(task="retrieval", data=tmp_path, sets=("three",)))
+    with pytest.raises(ReadError, match=r"has no qrels/test\.tsv"):
+        make_plan(Request(task="retrieval", data=tmp_path))
 
 
 def test_what_does_not_belong_together_is_refused(file, tmp_path):
