@@ -6,7 +6,8 @@ An error names the file and the line. Nothing is guessed from a line that does n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -27,6 +28,10 @@ _ID_KEYS = ("_id", "id", "query_id", "query-id", "qid")
 _PASSAGE_KEYS = ("passage_id", "corpus-id", "corpus_id", "doc_id", "docid")
 _TEXT_KEYS = ("text", "query")
 _GRADE_KEYS = ("score", "grade", "relevance")
+_GRADE_NAMES = frozenset({*_GRADE_KEYS, "label", "rel", "rating", "judgment", "judgement"})
+_QUERY_NAMES = frozenset({"id", "qid", "query", "queryid", "topic", "topicid"})
+"""What a header's first field is; with `_GRADE_NAMES`, its last: without case, - and _."""
+_ODD = re.compile(r"[\W_]")
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,7 @@ def _judgements_of(path: Path) -> Iterator[tuple[int, str, str, int]]:
             raise ReadError(
                 f"{place_of(path, number)}: {len(fields)} fields, expected {_shape(width)}"
             )
-        if number == 1 and _is_header(fields[-1]):
+        if number == 1 and _is_header(fields):
             continue
         grade = as_number(int, fields[-1], "grade", place_of(path, number))
         yield number, fields[0].strip(), fields[-2].strip(), grade
@@ -185,8 +190,19 @@ def _shape(width: int) -> str:
     return "3 (query, passage, grade) or 4 (query, iteration, passage, grade)"
 
 
-def _is_header(grade: str) -> bool:
-    return not grade.strip().lstrip("+-").replace(".", "", 1).isdigit()
+def _is_header(fields: Sequence[str]) -> bool:
+    """Whether three fields name columns; TREC's four have no header, and a bad grade is none.
+
+    Examples:
+        >>> _is_header(["query-id", "corpus-id", "score"]), _is_header(["q1", "d1", "two"])
+        (True, False)
+    """
+    query, *_, grade = (_ODD.sub("", field.casefold()) for field in fields)
+    return (
+        len(fields) == 3
+        and (grade in _GRADE_NAMES or query in _QUERY_NAMES)
+        and not any(character.isdigit() for character in grade)
+    )
 
 
 def _json_judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:

@@ -71,6 +71,7 @@ def test_a_split_that_is_not_there_names_those_that_are(beir):
     ("name", "text"),
     [
         ("header.tsv", "query-id\tcorpus-id\tscore\nq 1\td 1\t1\nq2\td2\t0\n"),
+        ("other-header.tsv", "Query_ID\tDocument\tusefulness\nq 1\td 1\t1\nq2\td2\t0\n"),
         ("bare.tsv", "q 1\td 1\t1\r\nq2\td2\t0\r\n"),
         ("bom.tsv", "\ufeffq 1\td 1\t1.0\n\nq2\td2\t0\n"),
         (
@@ -121,6 +122,10 @@ def test_a_run_is_read_and_written(tmp_path):
         (read_qrels, "a.tsv", "q\td\t1\nq\td2\n", "a.tsv, line 2: 2 fields, expected 3"),
         (read_qrels, "a.tsv", "q\td\t1\nq\td2\tx\n", "line 2: the grade is 'x'"),
         (read_qrels, "a.tsv", "q\td\t1\nq\td2\t1.5\n", "line 2: the grade is '1.5'"),
+        (read_qrels, "a.tsv", "q1\td1\tO\nq\td2\t1\n", "line 1: the grade is 'O'"),
+        (read_qrels, "a.tsv", "q1\td1\t\nq\td2\t1\n", "line 1: the grade is ''"),
+        (read_qrels, "a.tsv", "query\td1\t1x\nq\td2\t1\n", "line 1: the grade is '1x'"),
+        (read_qrels, "a.txt", "q 0 d score\nq 0 d2 1\n", "line 1: the grade is 'score'"),
         (read_qrels, "a.tsv", "q\td\t1\nq\td2\tnan\n", "line 2: the grade is 'nan'"),
         (read_qrels, "a.tsv", "q\td\t1\nq\td\t2\n", "line 2: .* has grade 2, and 1 before"),
         (read_qrels, "a.txt", "a b c d e\n", "line 1: 5 fields"),
