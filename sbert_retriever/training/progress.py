@@ -14,6 +14,9 @@ from sbert_retriever.errors import InputError
 _RUN = "training.json"
 _LOG = "training.jsonl"
 _DONE = "done.json"
+_STATE = "trainer_state.json"
+_MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints")
+"""Settings that a run may go on with another value of."""
 
 
 class Progress:
@@ -56,7 +59,8 @@ class Progress:
         if before is None and self._folder.is_dir() and any(self._folder.iterdir()):
             raise InputError(f"{self._folder} is not empty: name a new folder")
         if before is not None:
-            self._check_same(before["config"])
+            self._check_same(before)
+            self._drop_left_over()
             self._cut_log()
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -74,8 +78,8 @@ class Progress:
     def last_checkpoint(self, number: int, name: str) -> Path | None:
         """The last whole checkpoint of a step."""
         found = self.checkpoints(number, name).glob("checkpoint-*")
-        whole = [p for p in found if (p / "trainer_state.json").is_file()]
-        return max(whole, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+        newest = sorted(found, key=lambda p: int(p.name.rpartition("-")[2]), reverse=True)
+        return next((p for p in newest if _is_whole(p)), None)
 
     def finished(self, number: int, name: str) -> dict[str, Any] | None:
         """What a step that is over reported."""
@@ -95,8 +99,7 @@ class Progress:
         last = number + 1 == len(self._described["steps"])
         save(self._folder if last else folder / "model")
         _write(folder / _DONE, report)
-        for checkpoint in folder.glob("checkpoint-*"):
-            shutil.rmtree(checkpoint)
+        _drop_checkpoints(folder)
 
     def last_model(self, number: int) -> Path | None:
         """The model of the step before, as it was saved."""
@@ -119,13 +122,25 @@ class Progress:
 
         return log
 
-    def _check_same(self, before: Mapping[str, Any]) -> None:
+    def _check_same(self, run: Mapping[str, Any]) -> None:
+        before = run.get("config")
+        if not isinstance(before, Mapping):
+            raise InputError(
+                f"{self._folder / _RUN} is not of a training run of ours, which has a config: name "
+                "another folder"
+            )
         for name, ours in self._described.items():
-            if before.get(name) != ours and name not in ("device", "log_every", "save_every"):
+            if before.get(name) != ours and name not in _MAY_CHANGE:
                 raise InputError(
                     f"{self._folder} holds a run with another {name}: resume it with the "
                     "configuration that began it, or name another folder"
                 )
+
+    def _drop_left_over(self) -> None:
+        """The checkpoints of steps that were over when the run was stopped."""
+        for number, step in self._steps():
+            if self.finished(number, step["name"]) is not None:
+                _drop_checkpoints(self.checkpoints(number, step["name"]))
 
     def _cut_log(self) -> None:
         """Drop the entries after the last checkpoint: that part is done again."""
@@ -150,6 +165,19 @@ class Progress:
         return int(last.name.rpartition("-")[2]) if last else 0
 
 
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end: its state comes last, and in place."""
+    try:
+        return isinstance(json.loads((checkpoint / _STATE).read_text(encoding="utf-8")), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _drop_checkpoints(folder: Path) -> None:
+    for checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+
+
 def _entry(line: str) -> Mapping[str, Any] | None:
     """An entry of the log; None for a line that was cut off."""
     try:
@@ -163,9 +191,11 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is damaged ({error}): name another folder") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds {type(found).__name__}, expected an object: name another")
     return found
 
 

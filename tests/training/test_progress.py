@@ -1,0 +1,63 @@
+"""What a run finds of itself when it goes on, on folders written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.training.progress import Progress
+
+CONFIG = {"seed": 0, "keep_checkpoints": 2, "steps": [{"name": "nli"}, {"name": "sts"}]}
+
+
+def begun(folder: Path, **changes: object) -> Progress:
+    """A run that was begun with `CONFIG` and is gone on with, perhaps with changes."""
+    Progress(folder, CONFIG).open(resume=False)
+    return Progress(folder, {**CONFIG, **changes})
+
+
+def checkpoint(folder: Path, update: int, state: str) -> Path:
+    place = folder / f"checkpoint-{update}"
+    place.mkdir(parents=True)
+    (place / "trainer_state.json").write_text(state, encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize("text", ['{"mine": 1}', '{"config": "mine"}', "[]"])
+def test_a_training_json_of_something_else(tmp_path: Path, text: str) -> None:
+    (tmp_path / "training.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"training\.json (is not of a training run|holds list)"):
+        Progress(tmp_path, CONFIG).open(resume=True)
+
+
+def test_a_checkpoint_half_written_is_passed_over_for_the_one_before(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    place = run.checkpoints(0, "nli")
+    assert run.last_checkpoint(0, "nli") is None
+    earlier = checkpoint(place, 90, '{"global_step": 90}')
+    checkpoint(place, 100, '{"global_step": 1')
+    checkpoint(place, 110, "")
+    (place / "checkpoint-120").mkdir()
+    assert run.last_checkpoint(0, "nli") == earlier
+
+
+def test_checkpoints_of_a_step_that_was_over_go(tmp_path: Path) -> None:
+    """The run was killed between done.json and the end of the tidying."""
+    run = begun(tmp_path / "run")
+    over, going_on = run.checkpoints(0, "nli"), run.checkpoints(1, "sts")
+    left = checkpoint(over, 10, "{}")
+    (over / "done.json").write_text(json.dumps({"updates": 10}), encoding="utf-8")
+    kept = checkpoint(going_on, 10, "{}")
+    run.open(resume=True)
+    assert not left.exists()
+    assert (over / "done.json").is_file()
+    assert kept.is_dir()
+
+
+def test_how_many_checkpoints_are_kept_may_change(tmp_path: Path) -> None:
+    begun(tmp_path / "run", keep_checkpoints=9).open(resume=True)
+    with pytest.raises(InputError, match="another seed"):
+        begun(tmp_path / "other", seed=1).open(resume=True)
