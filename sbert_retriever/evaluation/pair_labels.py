@@ -170,7 +170,7 @@ def _high(scorer: CrossEncoder, pairs: LabelledPairs, names: Sequence[str] | Non
 def _of_score(
     pairs: LabelledPairs, positive: npt.NDArray[np.bool_], scores: Numbers, started: float
 ) -> SetResult:
-    cut = max(np.unique(scores), key=lambda at: int(((scores >= at) == positive).sum()))
+    cut = best_threshold(scores, positive)
     right = 100.0 * ((scores >= cut) == positive)
     figures = {
         "accuracy_best": float(right.mean()),
@@ -178,6 +178,29 @@ def _of_score(
         "f1_best": 100 * f1(positive, scores >= cut),
     }
     return _result(pairs, figures, right, started)
+
+
+def best_threshold(scores: Numbers, positive: npt.NDArray[np.bool_]) -> float:
+    """The score from which on "positive" is right most often; of several the lowest.
+
+    Infinity, where saying so of none is right more often than any score.
+
+    Args:
+        scores: (n,).
+        positive: (n,).
+
+    Examples:
+        >>> best_threshold(np.array([0.1, 0.4, 0.8]), np.array([False, True, True]))
+        0.4
+        >>> best_threshold(np.array([0.1, 0.4, 0.8]), np.array([True, False, False]))
+        inf
+    """
+    cuts, places = np.unique(scores, return_inverse=True)
+    up = np.bincount(places, weights=positive, minlength=len(cuts))
+    down = np.bincount(places, weights=~positive, minlength=len(cuts))
+    above = np.append(up[::-1].cumsum()[::-1], 0.0)
+    below = np.append(0.0, down.cumsum())
+    return float(np.append(cuts, np.inf)[np.argmax(above + below)])
 
 
 def auroc(scores: Numbers, positive: npt.NDArray[np.bool_]) -> float:

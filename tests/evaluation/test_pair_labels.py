@@ -7,6 +7,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.evaluation.pair_labels import (
     auroc,
+    best_threshold,
     measure_labels,
     read_labelled,
     read_nli,
@@ -65,6 +66,27 @@ def test_one_score_for_two_labels():
     assert found["accuracy_best"] == 75
     with pytest.raises(InputError, match="p has 3 labels"):
         measure_labels(TableClassifier(("score",), scores), PAIRS)
+
+
+def test_the_best_threshold_is_at_least_as_good_as_the_more_frequent_label():
+    """One of four is positive and scores lowest: "none is" is right three times in four."""
+    pairs = LabelledPairs("p", ("x",) * 4, ("a", "b", "c", "d"), ("1", "0", "0", "0"))
+    scores = {"a": [0.1], "b": [0.4], "c": [0.35], "d": [0.8]}
+    found = measure_labels(TableClassifier(("score",), scores), pairs)
+    assert found.figures["accuracy_best"] == 75
+    assert found.figures["f1_best"] == 0
+    assert found.values.tolist() == [0, 100, 100, 100]
+
+
+def test_the_best_threshold_among_ties_by_trying_every_one():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        scores, positive = rng.integers(0, 4, 9).astype(float), rng.random(9) < 0.5
+        tried = [*sorted(set(scores)), np.inf]
+        right = [
+            sum((s >= cut) == p for s, p in zip(scores, positive, strict=True)) for cut in tried
+        ]
+        assert best_threshold(scores, positive) == tried[right.index(max(right))]
 
 
 def test_which_of_two_labels_a_high_score_means_is_asked_for():
