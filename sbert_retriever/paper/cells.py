@@ -24,11 +24,13 @@ class Cell:
         name: Of its file; parts that need the same thing name the same cell.
         settings: All that the result depends on; a kept result with others is measured again.
         make: Measures it.
+        needs: The folders of data that this takes.
     """
 
     name: str
     settings: Mapping[str, Any]
     make: Callable[[], Result] = field(compare=False)
+    needs: tuple[str, ...] = ()
 
 
 class Cells:

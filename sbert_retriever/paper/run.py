@@ -30,7 +30,6 @@ PARTS = (
     batching.PART,
     triplets.PART,
 )
-_NEEDED = ("stsb", "sts12-16", "sick", "conjnli", "senteval", "mrpc", "ukp-aspect", "scifact")
 
 
 def run_study(
@@ -55,9 +54,9 @@ def run_study(
         ReadError: A data set is missing, or a line of it does not fit.
     """
     wanted = chosen(letters)
-    _check_data(study.data)
     cells = Cells(study.folder)
     todo = [cell for cell in _each(study, wanted) if training or not _trains(cell)]
+    _check_data(study.data, [cell for cell in todo if cells.known(cell) is None])
     write_page(page, study, PARTS, cells)
     for number, cell in enumerate(todo, 1):
         if cells.known(cell) is None:
@@ -88,9 +87,15 @@ def _trains(cell: Cell) -> bool:
     return cell.name.startswith("train/")
 
 
-def _check_data(data: Path) -> None:
-    missing = [name for name in _NEEDED if not (data / name).is_dir()]
+def _check_data(data: Path, cells: Sequence[Cell]) -> None:
+    """Refuse before the first measurement what a later one would miss.
+
+    Raises:
+        ReadError: A folder that one of the cells needs is not there.
+    """
+    needed = dict.fromkeys(folder for cell in cells for folder in cell.needs)
+    missing = [folder for folder in needed if not (data / folder).is_dir()]
     if missing:
         raise ReadError(
-            f"{data} has no folder {missing[0]!r}: the study needs {', '.join(_NEEDED)}"
+            f"{data} has no folder {missing[0]!r}: what is to be measured needs {', '.join(needed)}"
         )

@@ -115,6 +115,17 @@ def taken_examples(examples: Examples, most: int | None) -> Examples:
     )
 
 
+NEEDS: dict[str, tuple[str, ...]] = {
+    "stsb-dev": ("stsb",),
+    "stsb": ("stsb",),
+    "sts": ("stsb", "sts12-16", "sick"),
+    "transfer": ("senteval", "mrpc"),
+    "arguments": ("ukp-aspect",),
+    "triplets": ("scifact",),
+}
+"""The folders of data that `measure` takes for each thing that it measures."""
+
+
 def measure(model: Encoder | Scorer, what: str, study: Study) -> Figures:
     """Figures of a model.
 

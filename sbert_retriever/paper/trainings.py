@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from sbert_retriever.evaluation.models import ModelOptions, load_bi_encoder, load_cross_encoder
 from sbert_retriever.paper.cells import Cell, Result
-from sbert_retriever.paper.study import Study, measure
+from sbert_retriever.paper.study import NEEDS, Study, measure
 
 Settings: TypeAlias = dict[str, Any]
 """A training run as a TOML file would have it."""
@@ -158,7 +158,15 @@ def _cell(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
             "limits": {key: size[key] for key in ("sts_pairs", "transfer_examples", "arguments")},
         },
         make=lambda: _made(study, name, config, wanted),
+        needs=_needs(config, wanted),
     )
+
+
+def _needs(config: Settings, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders of what is trained on and of what is measured, each once."""
+    files = [file for step in config["steps"] for data in step["data"] for file in data["files"]]
+    measured = [folder for what in wanted for folder in NEEDS[what]]
+    return tuple(dict.fromkeys([*(file.partition("/")[0] for file in files), *measured]))
 
 
 def _made(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) -> Result:

@@ -125,10 +125,29 @@ def test_cells_of_one_name_are_one_measurement(study):
     )
 
 
+@pytest.mark.parametrize(
+    ("letter", "training", "needed"),
+    [
+        ("a", False, {"stsb", "sts12-16", "sick"}),
+        ("e", False, {"senteval", "mrpc"}),
+        ("f", True, {"ukp-aspect"}),
+        ("g", True, {"sts12-16"}),
+        ("h", True, {"scifact"}),
+        ("d", True, {"stsb", "sts12-16", "sick", "conjnli", "senteval", "mrpc", "ukp-aspect"}),
+    ],
+)
+def test_a_part_needs_its_own_data_alone(study, tmp_path, letter, training, needed):
+    """(d) trains the model on NLI that is measured on everything but triplets."""
+    with pytest.raises(ReadError, match="has no folder") as caught:
+        run_study(study, tmp_path / "p.md", letters=[letter], training=training)
+    assert set(str(caught.value).rpartition(" needs ")[2].split(", ")) == needed
+
+
 def test_wrong_use(study, tmp_path):
     with pytest.raises(InputError, match="there is no part 'x', expected one of a, b, c"):
         run_study(study, tmp_path / "p.md", letters=["x"])
-    with pytest.raises(ReadError, match="has no folder 'stsb': the study needs stsb, sts12-16"):
+    everything = "'stsb': what is to be measured needs stsb, sts12-16, sick"
+    with pytest.raises(ReadError, match=everything):
         run_study(study, tmp_path / "p.md")
     with pytest.raises(InputError, match="no size 'huge'"):
         size_named("huge")

@@ -17,7 +17,7 @@ from sbert_retriever.paper.parts.frozen import frozen_cell
 from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import ARGUMENTS
 from sbert_retriever.paper.section import Section, Table, mean_of, ordering, pick, shown
-from sbert_retriever.paper.study import FROZEN, PACKAGED, Study
+from sbert_retriever.paper.study import FROZEN, NEEDS, PACKAGED, Study
 from sbert_retriever.paper.trainings import Settings, trained
 
 Kind: TypeAlias = Literal["bi-encoder", "cross-encoder"]
@@ -55,6 +55,7 @@ def _cross_encoder_cell(study: Study) -> Cell:
                 }
             }
         },
+        needs=NEEDS["arguments"],
     )
 
 
@@ -70,6 +71,7 @@ def _fold_cell(study: Study, kind: str, cut: str, fold: int) -> Cell:
             "fold": fold,
         },
         make=lambda: _made(study, kind, cut, fold),
+        needs=NEEDS["arguments"],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -30,7 +31,8 @@ _ROUNDS = 3
 def cells(study: Study) -> list[Cell]:
     """One: both ways in turn."""
     settings = {"model": _MODEL, "sentences": study.size.sentences, "batch": _BATCH}
-    return [Cell(name="batching", settings=settings, make=lambda: _measured(study))]
+    make = partial(_measured, study)
+    return [Cell(name="batching", settings=settings, make=make, needs=("sts12-16",))]
 
 
 def _measured(study: Study) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from sbert_retriever.paper.cells import Cell
-from sbert_retriever.paper.study import Study, measure
+from sbert_retriever.paper.study import NEEDS, Study, measure
 
 _LIMITS = {
     "sts": ("sts_pairs",),
@@ -33,4 +33,5 @@ def frozen_cell(study: Study, row: str, what: str) -> Cell:
             **{name: size[name] for name in _LIMITS[what]},
         },
         make=lambda: {"figures": {what: measure(study.frozen(row), what, study)}},
+        needs=NEEDS[what],
     )

@@ -7,7 +7,7 @@ from sbert_retriever.paper.parts.frozen import frozen_cell
 from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import STSB
 from sbert_retriever.paper.section import Section, Table, mean_of, ordering, pick, shown, spread
-from sbert_retriever.paper.study import FROZEN, Study, measure
+from sbert_retriever.paper.study import FROZEN, NEEDS, Study, measure
 from sbert_retriever.paper.trainings import bi_encoder_cell, cross_encoder_cell
 
 _STEPS = {"nli": ["nli"], "sts": ["sts"], "nli, then sts": ["nli", "sts"]}
@@ -30,6 +30,7 @@ def _cross_encoder_cell(study: Study) -> Cell:
         name="sts/cross-encoder",
         settings={"start": study.start, "sts_pairs": study.size.sts_pairs},
         make=lambda: {"figures": {"stsb": measure(study.cross_encoder(), "stsb", study)}},
+        needs=NEEDS["stsb"],
     )
 
 

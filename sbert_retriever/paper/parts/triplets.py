@@ -11,7 +11,7 @@ from sbert_retriever.paper.parts.frozen import frozen_cell
 from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import TRIPLETS
 from sbert_retriever.paper.section import Section, Table, mean_of, pick, shown, spread
-from sbert_retriever.paper.study import FROZEN, PACKAGED, Study, measure, taken
+from sbert_retriever.paper.study import FROZEN, NEEDS, PACKAGED, Study, measure, taken
 from sbert_retriever.paper.trainings import trained
 
 _ROWS = ("mean", "static", "random", *PACKAGED)
@@ -37,6 +37,7 @@ def _trained_cell(study: Study, seed: int) -> Cell:
             "seed": seed,
         },
         make=lambda: _made(study, seed),
+        needs=NEEDS["triplets"],
     )
 
 
