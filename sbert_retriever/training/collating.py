@@ -35,12 +35,13 @@ class CollateTexts:
         towers = (model.query, model.passage) if isinstance(model, TwoTowers) else (model, model)
         self._towers = towers
         self._asks = objective in _ASKING or isinstance(model, TwoTowers)
+        self._targets = repeated if objective == "in-batch" else _own_targets
 
     def __call__(self, examples: Sequence[Example]) -> Batch:
         """Columns and target."""
         columns = zip(*(example.texts for example in examples), strict=True)
         made = [self._column(number, list(texts)) for number, texts in enumerate(columns)]
-        return {"columns": made, "target": targets([example.target for example in examples])}
+        return {"columns": made, "target": self._targets(examples)}
 
     def _column(self, number: int, texts: list[str]) -> Tokenised:
         asks = self._asks and number == 0
@@ -102,6 +103,27 @@ def padded(ids: Sequence[TokenIds], pad_id: int) -> tuple[Tensor, Tensor]:
     grid = np.full(mask.shape, pad_id, dtype=np.int64)
     grid[mask] = np.concatenate(ids)
     return torch.from_numpy(grid), torch.from_numpy(mask)
+
+
+def repeated(examples: Sequence[Example]) -> Tensor | None:
+    """Where a negative is one of its own example's passages again: bool (batch, negatives).
+
+    A ranking with fewer negatives than an example has takes them in turn. None where there are
+    no such.
+
+    Examples:
+        >>> repeated([Example(("q", "p", "n", "n")), Example(("q2", "p2", "n2", "p2"))])
+        tensor([[False,  True],
+                [False,  True]])
+    """
+    marks = [
+        [text in e.texts[1:place] for place, text in enumerate(e.texts[2:], 2)] for e in examples
+    ]
+    return torch.tensor(marks) if any(map(any, marks)) else None
+
+
+def _own_targets(examples: Sequence[Example]) -> Tensor | None:
+    return targets([example.target for example in examples])
 
 
 def targets(values: Sequence[Target]) -> Tensor | None:

@@ -299,3 +299,16 @@ def test_wrong_settings_are_refused_by_name(given, words: str) -> None:
     with pytest.raises(InputError) as caught:
         read_objective(given)
     assert words in str(caught.value)
+
+
+def test_a_negative_that_is_there_twice_weighs_once() -> None:
+    """Row 0 has n0 twice, row 1 has two of its own: five candidates, each once."""
+    torch.manual_seed(0)
+    q, p, n, m = torch.randn(4, 2, 6).unbind()
+    m[0] = n[0] + 0.1 * torch.randn(6)  # another draw of dropout
+    mark = torch.tensor([[False, True], [False, False]])
+    found = info_nce(q, p, [n, m], temperature=0.5, similarity="dot", repeated=mark)
+    candidates = [p[0], p[1], n[0], n[1], m[1]]
+    rows = [[(row @ c).item() / 0.5 for c in candidates] for row in q]
+    expected = [-math.log(math.exp(s[i]) / sum(map(math.exp, s))) for i, s in enumerate(rows)]
+    assert found.item() == pytest.approx(sum(expected) / 2, abs=1e-5)

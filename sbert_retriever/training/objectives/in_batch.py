@@ -24,6 +24,7 @@ def info_nce(
     temperature: float = 0.05,
     similarity: BatchSimilarity = "cosine",
     symmetric: bool = False,
+    repeated: Tensor | None = None,
 ) -> Tensor:
     """Mean of -log(exp(s(q_i, p_i) / t) / sum_j exp(s(q_i, c_j) / t)).
 
@@ -41,6 +42,8 @@ def info_nce(
         similarity: s: "cosine" or "dot".
         symmetric: Whether each positive must also find its query among the batch's queries; the
             mean of the two directions.
+        repeated: (batch, negatives) bool, True where a hard negative is one of its own row's
+            passages again: it is no candidate, or it would weigh double.
 
     Examples:
         >>> eye = torch.eye(2)
@@ -48,6 +51,9 @@ def info_nce(
         0.3133
     """
     candidates = torch.cat([positives, *negatives])
+    if repeated is not None:
+        again = torch.cat([repeated.new_zeros(len(positives)), repeated.T.flatten()])
+        candidates = candidates[~again]
     if similarity == "cosine":
         queries, candidates = F.normalize(queries, dim=1), F.normalize(candidates, dim=1)
     logits = queries @ candidates.T / temperature
@@ -105,8 +111,10 @@ class InBatchModule(nn.Module):
         self.settings = settings
 
     def forward(self, vectors: Sequence[Tensor], target: Tensor | None) -> Tensor:
-        """The loss of columns query, positive, negative, ...: (batch, dim) each."""
-        del target
+        """The loss of columns query, positive, negative, ...: (batch, dim) each.
+
+        The target is `repeated`.
+        """
         queries, positives, *negatives = vectors
         return info_nce(
             queries,
@@ -115,4 +123,5 @@ class InBatchModule(nn.Module):
             temperature=self.settings.temperature,
             similarity=self.settings.similarity,
             symmetric=self.settings.symmetric,
+            repeated=target,
         )

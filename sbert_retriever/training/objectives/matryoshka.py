@@ -49,8 +49,10 @@ class MatryoshkaModule(nn.Module):
         return [first_dimensions(x, dim, normalize=self.normalize) for x in vectors]
 
     def _shortened_target(self, target: Tensor | None, dim: int) -> Tensor | None:
-        """A teacher's vectors are shortened as the student's; labels, scores and margins stay."""
+        """A teacher's vectors are shortened as the student's; labels, scores and marks stay."""
         full = self.dims[-1]
         if target is None or dim == full or target.shape[1:] != (full,):
+            return target
+        if target.dtype == torch.bool:
             return target
         return first_dimensions(target, dim, normalize=self.normalize)
