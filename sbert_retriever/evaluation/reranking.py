@@ -48,15 +48,33 @@ def measure_second_stage(
     Raises:
         ReadError: The passages, or the run, cannot be read, or do not belong together.
     """
+    first, texts = first_rankings(first_stage, collection, depth=depth)
+    return measure_reranking(
+        scorer, collection, first, texts, measures=measures, candidates=candidates
+    )
+
+
+def first_rankings(
+    first_stage: Encoder | Path, collection: TestCollection, *, depth: int
+) -> tuple[Rankings, dict[str, str]]:
+    """What a first stage finds, and {passage id: text} of that alone.
+
+    Args:
+        first_stage: A bi-encoder, which searches exactly, or a TREC run.
+        collection: With its passages.
+        depth: How many passages a question gets.
+
+    Raises:
+        ReadError: The passages, or the run, cannot be read.
+    """
     texts = collection.texts()
     if isinstance(first_stage, Path):
         run = cut_run(read_run(first_stage), depth)
         first = {query: list(found) for query, found in run.items()}
     else:
         first = exact_rankings(first_stage, texts, collection.queries, depth=depth)
-    return measure_reranking(
-        scorer, collection, first, texts, measures=measures, candidates=candidates
-    )
+    found = {passage for ids in first.values() for passage in ids}
+    return first, {passage: text for passage, text in texts.items() if passage in found}
 
 
 def measure_reranking(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -36,10 +36,11 @@ from sbert_retriever.evaluation.pair_labels import (
     read_paraphrases,
 )
 from sbert_retriever.evaluation.read_ranking import read_run
-from sbert_retriever.evaluation.reranking import measure_second_stage
+from sbert_retriever.evaluation.reranking import first_rankings, measure_reranking
 from sbert_retriever.evaluation.results import SetResult, TaskResult
 from sbert_retriever.evaluation.retrieval import (
     MEASURES,
+    Rankings,
     checked_measures,
     cut_run,
     judged,
@@ -52,7 +53,7 @@ from sbert_retriever.evaluation.sts_sets import STS_TASKS, read_sts
 from sbert_retriever.evaluation.transfer_tasks import measure_transfer
 from sbert_retriever.evaluation.triplets import measure_triplets, read_triplets, scifact_triplets
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.types import Encoder
+from sbert_retriever.types import Encoder, Scorer
 
 TASKS = (
     *STS_TASKS,
@@ -310,20 +311,31 @@ def _rerank(request: Request) -> Plan:
     if request.first_stage is None:
         raise InputError("reranking needs candidates: give a first stage, a bi-encoder or a run")
     measures = checked_measures(request.measures, request.depth)
-    measure = partial(
-        measure_second_stage,
-        first_stage=request.first_stage,
-        measures=measures,
-        depth=request.depth,
-        candidates=request.candidates,
-    )
+    measure = partial(_reranked, measures=measures, candidates=request.candidates)
+    parts = []
+    for given in _collections(request):
+        find = partial(first_rankings, request.first_stage, given, depth=request.depth)
+        # Kept: every model that is measured gets the same candidates, found once.
+        parts.append(partial(measure, given=given, found=cache(find)))
     return Plan(
         task=request.task,
         takes="cross-encoder",
-        parts=tuple(partial(measure, collection=given) for given in _collections(request)),
+        parts=tuple(parts),
         averaged=False,
         facts={"depth": request.depth, "candidates": request.candidates},
     )
+
+
+def _reranked(
+    model: Scorer,
+    given: TestCollection,
+    found: Callable[[], tuple[Rankings, dict[str, str]]],
+    *,
+    measures: list[str],
+    candidates: int,
+) -> list[SetResult]:
+    first, texts = found()
+    return measure_reranking(model, given, first, texts, measures=measures, candidates=candidates)
 
 
 def _labels(request: Request) -> Plan:

@@ -154,6 +154,19 @@ def test_a_run_gives_the_candidates(file):
         measure_second_stage(scorer, collection(), first_stage=run, depth=10)
 
 
+def test_two_models_share_what_the_first_stage_found(file, tmp_path, table_encoder):
+    beir(file, "one")
+    encoder = table_encoder({**TABLE, "?": [1, 2]})
+    request = Request(
+        task="rerank", data=tmp_path, first_stage=encoder, measures=("MRR",), candidates=2
+    )
+    plan = make_plan(request)
+    # (1, 2) finds north-east, north, east: of the first two neither is the answer.
+    found = [plan.run(TableScorer({}), name=name).figures for name in ("a", "b")]
+    assert found == [{"MRR": pytest.approx(1 / 3)}] * 2
+    assert sorted(encoder.asked) == sorted([*PASSAGES.values(), "?"])
+
+
 @pytest.mark.parametrize(
     ("measures", "depth", "said"),
     [
