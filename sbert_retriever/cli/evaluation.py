@@ -106,6 +106,14 @@ def evaluate(
     depth: Annotated[
         int, typer.Option("--depth", metavar="N", help="Passages that a question gets.")
     ] = 100,
+    ignore_identical_ids: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-identical-ids",
+            help="Of retrieval and rerank: a passage with the question's own id does not count, "
+            "as in BEIR's evaluation (ArguAna, Quora).",
+        ),
+    ] = False,
     first_stage: Annotated[
         str,
         typer.Option(
@@ -202,6 +210,7 @@ def evaluate(
         measures=MEASURES if measures is None else _words(measures),
         depth=depth,
         candidates=candidates,
+        ignore_identical_ids=ignore_identical_ids,
         first_stage=_first_stage(first_stage, device, dtype) if task == "rerank" else None,
         labels=None if labels is None else _words(labels),
         protocol=Protocol(folds=folds, inner_folds=inner_folds, seed=seed),

@@ -17,9 +17,11 @@ from sbert_retriever.evaluation.retrieval import (
     MEASURES,
     Rankings,
     checked_measures,
+    checked_own,
     cut_run,
     exact_rankings,
     judged,
+    without_own,
 )
 from sbert_retriever.types import Encoder, Scorer
 
@@ -55,7 +57,11 @@ def measure_second_stage(
 
 
 def first_rankings(
-    first_stage: Encoder | Path, collection: TestCollection, *, depth: int
+    first_stage: Encoder | Path,
+    collection: TestCollection,
+    *,
+    depth: int,
+    ignore_identical_ids: bool = False,
 ) -> tuple[Rankings, dict[str, str]]:
     """What a first stage finds, and {passage id: text} of that alone.
 
@@ -63,16 +69,21 @@ def first_rankings(
         first_stage: A bi-encoder, which searches exactly, or a TREC run.
         collection: With its passages.
         depth: How many passages a question gets.
+        ignore_identical_ids: Whether a passage with the question's own id is no candidate.
 
     Raises:
         ReadError: The passages, or the run, cannot be read.
+        InputError: A passage that would be no candidate answers its question.
     """
+    own = checked_own(collection) if ignore_identical_ids else 0
     texts = collection.texts()
     if isinstance(first_stage, Path):
-        run = cut_run(read_run(first_stage), depth)
+        run = cut_run(read_run(first_stage), depth + own)
         first = {query: list(found) for query, found in run.items()}
     else:
-        first = exact_rankings(first_stage, texts, collection.queries, depth=depth)
+        first = exact_rankings(first_stage, texts, collection.queries, depth=depth + own)
+    if own:
+        first = without_own(first, depth)
     found = {passage for ids in first.values() for passage in ids}
     return first, {passage: text for passage, text in texts.items() if passage in found}
 

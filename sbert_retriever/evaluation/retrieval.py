@@ -42,6 +42,7 @@ def measure_retrieval(
     *,
     measures: Iterable[str] = MEASURES,
     depth: int = 100,
+    ignore_identical_ids: bool = False,
 ) -> SetResult:
     """Measure exact search: each question is compared with every passage.
 
@@ -50,16 +51,50 @@ def measure_retrieval(
         collection: With its passages.
         measures: Names, see `evaluation.ranking`; the first is the headline.
         depth: How many passages a question gets.
+        ignore_identical_ids: Whether a passage with the question's own id does not count.
 
     Raises:
-        InputError: A measure is unknown, or looks further down than `depth`.
+        InputError: A measure is unknown, or looks further down than `depth`; or a passage that
+            would not count answers its question.
         ReadError: The passages cannot be read.
         MissingExtraError: ir-measures is not installed.
     """
     names = checked_measures(measures, depth)
     started = perf_counter()
-    rankings = exact_rankings(encoder, collection.texts(), collection.queries, depth=depth)
+    own = checked_own(collection) if ignore_identical_ids else 0
+    texts = collection.texts()
+    rankings = exact_rankings(encoder, texts, collection.queries, depth=depth + own)
+    if own:
+        rankings = without_own(rankings, depth)
     return judged(collection, run_of(rankings), names, seconds=perf_counter() - started)
+
+
+def checked_own(collection: TestCollection) -> int:
+    """How many passages more a search must find where a question's own does not count: one.
+
+    Raises:
+        InputError: One of those is judged to answer its question, so that the ids are no sign.
+    """
+    answers = [query for query, marks in collection.qrels.items() if marks.get(query, 0) > 0]
+    if answers:
+        raise InputError(
+            f"{collection.name}: the passage {answers[0]!r} answers the question of the same id, "
+            "which says that identical ids are chance: do not ignore them"
+        )
+    return 1
+
+
+def without_own(rankings: Rankings, depth: int) -> Rankings:
+    """The best `depth` passages of each question that have another id than it.
+
+    Examples:
+        >>> without_own({"a": ["a", "b", "c"], "d": ["a", "b", "c"]}, 2)
+        {'a': ['b', 'c'], 'd': ['a', 'b']}
+    """
+    return {
+        query: [passage for passage in ids if passage != query][:depth]
+        for query, ids in rankings.items()
+    }
 
 
 def measure_live(
@@ -68,6 +103,7 @@ def measure_live(
     *,
     measures: Iterable[str] = MEASURES,
     depth: int = 100,
+    ignore_identical_ids: bool = False,
 ) -> SetResult:
     """Measure a collection as it is searched: its index, its quantisation, its modes.
 
@@ -76,17 +112,22 @@ def measure_live(
         collection: Questions and judgements.
         measures: Names, see `evaluation.ranking`; the first is the headline.
         depth: How many passages a question gets.
+        ignore_identical_ids: Whether a passage with the question's own id does not count.
 
     Raises:
         InputError: A measure is unknown, or looks further down than `depth`; or no passage that
-            was found has an id that is judged.
+            was found has an id that is judged; or a passage that would not count answers its
+            question.
         MissingExtraError: ir-measures is not installed.
     """
     names = checked_measures(measures, depth)
     started = perf_counter()
+    own = checked_own(collection) if ignore_identical_ids else 0
     ids = list(collection.queries)
-    found = retriever.search_batch([collection.queries[query] for query in ids], depth)
+    found = retriever.search_batch([collection.queries[query] for query in ids], depth + own)
     rankings = {query: [hit.id for hit in hits] for query, hits in zip(ids, found, strict=True)}
+    if own:
+        rankings = without_own(rankings, depth)
     _check_ids(rankings, collection.qrels)
     return judged(collection, run_of(rankings), names, seconds=perf_counter() - started)
 
@@ -127,12 +168,14 @@ def judged(
     )
 
 
-def cut_run(run: Run, depth: int) -> Run:
-    """The best `depth` passages of each question."""
-    return {
-        query: dict(sorted(found.items(), key=lambda entry: -entry[1])[:depth])
-        for query, found in run.items()
-    }
+def cut_run(run: Run, depth: int, *, ignore_identical_ids: bool = False) -> Run:
+    """The best `depth` passages of each question, if need be without that of its own id."""
+    cut: Run = {}
+    for query, found in run.items():
+        best = sorted(found.items(), key=lambda entry: -entry[1])
+        kept = [e for e in best if not (ignore_identical_ids and e[0] == query)]
+        cut[query] = dict(kept[:depth])
+    return cut
 
 
 def checked_measures(measures: Iterable[str], depth: int) -> list[str]:

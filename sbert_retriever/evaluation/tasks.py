@@ -42,6 +42,7 @@ from sbert_retriever.evaluation.retrieval import (
     MEASURES,
     Rankings,
     checked_measures,
+    checked_own,
     cut_run,
     judged,
     measure_live,
@@ -91,6 +92,8 @@ class Request:
         depth: How many passages a question gets.
         candidates: How many of them a cross-encoder scores.
         first_stage: Gives the candidates: a bi-encoder, or a TREC run.
+        ignore_identical_ids: Whether a passage with the question's own id does not count, as in
+            BEIR's own evaluation.
         labels: What a cross-encoder's labels are called in the data, in its own order.
         protocol: Folds and seed.
         most: Only so many triplets.
@@ -108,6 +111,7 @@ class Request:
     depth: int = 100
     candidates: int = 25
     first_stage: Encoder | Path | None = None
+    ignore_identical_ids: bool = False
     labels: tuple[str, ...] | None = None
     protocol: Protocol = field(default_factory=Protocol)
     most: int | None = None
@@ -263,27 +267,50 @@ def _triplet(request: Request) -> Plan:
 
 def _retrieval(request: Request) -> Plan:
     measures = checked_measures(request.measures, request.depth)
-    measure = partial(_retrieved, measures=measures, depth=request.depth)
+    measure = partial(
+        _retrieved,
+        measures=measures,
+        depth=request.depth,
+        ignore_identical_ids=request.ignore_identical_ids,
+    )
     return Plan(
         task=request.task,
         takes="bi-encoder",
         parts=tuple(_single(partial(measure, given=given)) for given in _collections(request)),
-        facts={"depth": request.depth},
+        facts={"depth": request.depth, **_ignored(request)},
     )
 
 
+def _ignored(request: Request) -> dict[str, bool]:
+    return {"ignore_identical_ids": True} if request.ignore_identical_ids else {}
+
+
 def _retrieved(
-    model: Model, given: TestCollection, *, measures: list[str], depth: int
+    model: Model,
+    given: TestCollection,
+    *,
+    measures: list[str],
+    depth: int,
+    ignore_identical_ids: bool,
 ) -> SetResult:
     if isinstance(model, Path):
-        return judged(given, cut_run(read_run(model), depth), measures)
+        run = read_run(model)
+        if ignore_identical_ids:
+            checked_own(given)
+        cut = cut_run(run, depth, ignore_identical_ids=ignore_identical_ids)
+        return judged(given, cut, measures)
+    how: dict[str, Any] = {
+        "measures": measures,
+        "depth": depth,
+        "ignore_identical_ids": ignore_identical_ids,
+    }
     if isinstance(model, Retriever):
-        return measure_live(model, given, measures=measures, depth=depth)
+        return measure_live(model, given, **how)
     if given.passages is None:
         raise InputError("there are no passages to search: give a corpus, or a live collection")
     if not isinstance(model, Encoder):
         raise InputError(f"{type(model).__name__} encodes no texts, expected a bi-encoder")
-    return measure_retrieval(model, given, measures=measures, depth=depth)
+    return measure_retrieval(model, given, **how)
 
 
 def _collections(request: Request) -> list[TestCollection]:
@@ -314,7 +341,13 @@ def _rerank(request: Request) -> Plan:
     measure = partial(_reranked, measures=measures, candidates=request.candidates)
     parts = []
     for given in _collections(request):
-        find = partial(first_rankings, request.first_stage, given, depth=request.depth)
+        find = partial(
+            first_rankings,
+            request.first_stage,
+            given,
+            depth=request.depth,
+            ignore_identical_ids=request.ignore_identical_ids,
+        )
         # Kept: every model that is measured gets the same candidates, found once.
         parts.append(partial(measure, given=given, found=cache(find)))
     return Plan(
@@ -322,7 +355,7 @@ def _rerank(request: Request) -> Plan:
         takes="cross-encoder",
         parts=tuple(parts),
         averaged=False,
-        facts={"depth": request.depth, "candidates": request.candidates},
+        facts={"depth": request.depth, "candidates": request.candidates, **_ignored(request)},
     )
 
 

@@ -154,6 +154,39 @@ def test_a_run_gives_the_candidates(file):
         measure_second_stage(scorer, collection(), first_stage=run, depth=10)
 
 
+def test_a_passage_with_the_question_s_own_id_does_not_count_where_that_is_said(
+    file, tmp_path, table_encoder
+):
+    """As in ArguAna: the question is a passage and finds itself first, the answers after that."""
+    beir(
+        file,
+        "one",
+        **{
+            "queries.jsonl": json.dumps({"_id": "ne", "text": "north-east"}) + "\n",
+            "qrels/test.tsv": "ne\te\t1\nne\tn\t1\nne\tf\t1\n",
+        },
+    )
+    encoder, run = table_encoder(TABLE), file("a.run", "ne Q0 ne 1 9 x\nne Q0 e 2 8 x\n")
+    for ignored, value in ((False, 1 / 2), (True, 1)):
+        how = {"data": tmp_path, "measures": ("MRR",), "ignore_identical_ids": ignored}
+        plan = make_plan(Request(task="retrieval", depth=2, **how))
+        assert plan.run(encoder, name="x").figures == {"MRR": value}
+        assert plan.run(run, name="x").figures == {"MRR": value}
+        with Retriever.open(":memory:", model=encoder) as live:
+            live.index(Passage(i, text) for i, text in PASSAGES.items())
+            assert plan.run(live, name="x").figures == {"MRR": value}
+        for first in (encoder, run):
+            again = make_plan(Request(task="rerank", depth=2, first_stage=first, **how))
+            assert again.run(TableScorer({}), name="x").figures == {"MRR": value}
+
+
+def test_identical_ids_that_are_chance_are_not_ignored(table_encoder):
+    """Query 1 is answered by passage 1: to ignore that would be to measure nothing."""
+    given = TestCollection("t", {"1": "?"}, {"1": {"1": 1}}, lambda: [Passage("1", "east")])
+    with pytest.raises(InputError, match="the passage '1' answers the question of the same id"):
+        measure_retrieval(table_encoder(TABLE), given, measures=["MRR"], ignore_identical_ids=True)
+
+
 def test_two_models_share_what_the_first_stage_found(file, tmp_path, table_encoder):
     beir(file, "one")
     encoder = table_encoder({**TABLE, "?": [1, 2]})
