@@ -13,7 +13,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.output import put, put_json, resumable, say
 
 if TYPE_CHECKING:
-    from sbert_retriever.training import StepReport, TrainReport
+    from sbert_retriever.training import DevReport, StepReport, TrainReport
     from sbert_retriever.training.loop import OnLog
 
 
@@ -62,12 +62,18 @@ def _say_steps(counts: Mapping[str, int]) -> None:
 
 
 def _progress() -> OnLog:
+    from sbert_retriever.evaluation.results import shown
+
     begun = monotonic()
 
     def show(entry: Mapping[str, Any]) -> None:
+        measured = [name for name in entry if name.startswith("eval_")]
+        figures = [f"{name.removeprefix('eval_')} {shown(entry[name])}" for name in measured]
+        if "loss" in entry:
+            figures.append(f"loss {entry['loss']:.4f}")
         say(
             f"step {entry['step']}: update {entry['update']:,} of {entry['updates']:,}, "
-            f"loss {entry['loss']:.4f}, {monotonic() - begun:,.0f} s"
+            f"{', '.join(figures)}, {monotonic() - begun:,.0f} s"
         )
 
     return show
@@ -79,6 +85,8 @@ def _print_report(report: TrainReport, *, as_json: bool) -> None:
         return
     for step in report.steps:
         put(_line(step))
+        if step.dev is not None:
+            put(_dev_lines(step.name, step.dev))
     put(f"the model is in {report.folder}")
 
 
@@ -87,3 +95,14 @@ def _line(step: StepReport) -> str:
         f"step {step.name}: {step.updates:,} updates on {step.examples:,} examples in "
         f"{step.seconds:,.0f} s, loss {step.first_loss:.4f} to {step.last_loss:.4f}"
     )
+
+
+def _dev_lines(step: str, dev: DevReport) -> str:
+    """The curve, a value a line, and which model was kept."""
+    from sbert_retriever.evaluation.results import aligned, shown
+
+    rows = [["update", dev.figure], *([f"{n:,}", shown(value)] for n, value in dev.curve)]
+    update, value = dev.best
+    kept = "it" if dev.kept or update == dev.curve[-1][0] else "the last one (see keep_best)"
+    best = f"step {step}: the best is update {update:,} with {shown(value)}, and {kept} was kept"
+    return f"{aligned(rows)}\n{best}"

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sbert_retriever.training.config import TrainConfig, TrainStep
     from sbert_retriever.training.config_file import config_from, read_config
     from sbert_retriever.training.data import TrainData
+    from sbert_retriever.training.dev import TrainDev
+    from sbert_retriever.training.development import DevReport
     from sbert_retriever.training.hard_negatives import MinedNegatives, mine_hard_negatives
     from sbert_retriever.training.objectives.classification import Classification
     from sbert_retriever.training.objectives.distillation import DistilMargins, DistilVectors
@@ -34,6 +36,8 @@ else:
         "TrainConfig": f"{_ROOM}.config",
         "TrainStep": f"{_ROOM}.config",
         "TrainData": f"{_ROOM}.data",
+        "TrainDev": f"{_ROOM}.dev",
+        "DevReport": f"{_ROOM}.development",
         "read_config": f"{_ROOM}.config_file",
         "config_from": f"{_ROOM}.config_file",
         "OBJECTIVES": f"{_ROOM}.objectives.registry",
@@ -71,6 +75,8 @@ __all__ = [
     "TrainConfig",
     "TrainStep",
     "TrainData",
+    "TrainDev",
+    "DevReport",
     "read_config",
     "config_from",
     "OBJECTIVES",

@@ -8,6 +8,7 @@ from typing import get_args
 from sbert_retriever.encoder.precision import DTYPES
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.training.data import TrainData
+from sbert_retriever.training.dev import TrainDev
 from sbert_retriever.training.kinds import ModelKind, Precision, View, Weights
 from sbert_retriever.training.objectives.registry import OBJECTIVES, Objective
 from sbert_retriever.training.objectives.settings import one_of, switch
@@ -194,6 +195,7 @@ class TrainConfig:
         save_every: Updates between checkpoints.
         keep_checkpoints: How many of a step are kept.
         log_every: Updates between two entries of the log.
+        dev: What is measured meanwhile, and whether the best model is kept.
 
     Raises:
         InputError: A value is out of range, or an objective is for another kind of model.
@@ -213,6 +215,7 @@ class TrainConfig:
     save_every: int = 500
     keep_checkpoints: int = 2
     log_every: int = 50
+    dev: TrainDev | None = None
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, get_args(ModelKind))
@@ -228,6 +231,9 @@ class TrainConfig:
         if self.dropout is not None:
             in_range("dropout", self.dropout, least=0, most=0.99, whole=False, of="TrainConfig")
         self._check_steps()
+        if self.dev is not None:
+            expect(self.dev, TrainDev, "dev")
+            self._check_dev(self.dev)
         if self.kind == "cross-encoder" and (self.pooling or self.normalize is not None):
             raise InputError("pooling and normalize are for bi-encoders: leave them out")
 
@@ -248,6 +254,23 @@ class TrainConfig:
                 )
             if self.kind == "two-encoders":
                 _check_both_learn(step)
+
+    def _check_dev(self, dev: TrainDev) -> None:
+        dev.figure(self.kind)
+        names = [step.name for step in self.steps]
+        if unknown := [name for name in dev.steps if name not in names]:
+            raise InputError(f"dev names the step {unknown[0]!r}, expected {', '.join(names)}")
+        if dev.ranks and self.kind == "cross-encoder":
+            raise InputError(f"dev has {dev.data.kind} data, and a cross-encoder takes sts")
+        if not dev.ranks and self.kind == "two-encoders":
+            raise InputError("dev has sts data, and two encoders take pairs, triplets, ranking")
+        for step in self.steps:
+            several = len(getattr(step.objective, "outputs", ("score",))) > 1
+            if several and dev.measures(step.name):
+                raise InputError(
+                    f"step {step.name!r}: {step.objective.name} gives labels and no score that dev "
+                    "could measure: name under dev.steps those that give one"
+                )
 
 
 def _check_both_learn(step: TrainStep) -> None:

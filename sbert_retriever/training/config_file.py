@@ -11,6 +11,7 @@ from typing import Any
 from sbert_retriever.errors import InputError, ReadError, SbertError
 from sbert_retriever.training.config import TrainConfig, TrainStep
 from sbert_retriever.training.data import TrainData
+from sbert_retriever.training.dev import TrainDev
 from sbert_retriever.training.objectives.registry import read_objective
 
 
@@ -48,7 +49,20 @@ def config_from(given: Mapping[str, Any]) -> TrainConfig:
     """
     settings = dict(given)
     steps = tuple(_step(step) for step in _tables(settings.pop("steps", ()), "steps"))
+    if "dev" in settings:
+        settings["dev"] = _dev(settings["dev"])
     made: TrainConfig = _made(TrainConfig, {**settings, "steps": steps}, "the configuration")
+    return made
+
+
+def _dev(given: Any) -> TrainDev:
+    """The development set: the settings of its data stand beside its own."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"dev is {given!r:.60}, expected a table: write [dev]")
+    own = {field.name for field in fields(TrainDev)} - {"data"}
+    data = _made(TrainData, {k: v for k, v in given.items() if k not in own}, "dev")
+    settings = {key: value for key, value in given.items() if key in own}
+    made: TrainDev = _made(TrainDev, {**settings, "data": data}, "dev")
     return made
 
 

@@ -14,6 +14,7 @@ from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.errors import InputError, MissingExtraError, ModelError
 from sbert_retriever.training.collating import Collate
 from sbert_retriever.training.config import TrainConfig, TrainStep
+from sbert_retriever.training.development import StepDev
 from sbert_retriever.training.sampling import Batches
 
 try:
@@ -83,6 +84,7 @@ class Loop(_HuggingFaceTrainer):
         batches: What makes a batch.
         collate: Examples to a batch.
         on_log: Called with each entry of the log.
+        dev: What is measured meanwhile, if anything is.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class Loop(_HuggingFaceTrainer):
         batches: Batches,
         collate: Collate,
         on_log: OnLog,
+        dev: StepDev | None = None,
     ) -> None:
         self._batches = batches
+        self._dev = dev
         super().__init__(
             model=learning,
             args=arguments,
@@ -102,6 +106,8 @@ class Loop(_HuggingFaceTrainer):
             data_collator=collate,
             callbacks=[_Log(on_log)],
         )
+        if dev is not None:
+            self.add_callback(_Measure(dev.every, self.evaluate))
         self.remove_callback(_printer())
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -132,6 +138,20 @@ class Loop(_HuggingFaceTrainer):
             )
         return (loss, {}) if return_outputs else loss
 
+    def evaluate(self, *unused: Any, **unused_too: Any) -> dict[str, float]:
+        """Measure on the development set, and log it.
+
+        Every process does, for the same value: none has to wait for another.
+        """
+        del unused, unused_too
+        if self._dev is None:
+            return {}
+        # At the end of an epoch transformers would ask again.
+        self.control.should_evaluate = False
+        figures = self._dev.measured(self.state.global_step)
+        self.log(dict(figures))
+        return figures
+
     def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """They are on the device already, where accelerate's loader put them."""
         return inputs
@@ -152,8 +172,32 @@ class _Log(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         """An entry: its update and its numbers."""
         del args, control, more
-        if state.is_world_process_zero and logs and "loss" in logs:
+        if state.is_world_process_zero and logs and any(map(_is_ours, logs)):
             self._on_log({"update": state.global_step, "updates": state.max_steps, **logs})
+
+
+def _is_ours(figure: str) -> bool:
+    return figure == "loss" or figure.startswith("eval_")
+
+
+class _Measure(TrainerCallback):
+    """Says when the development set is measured: before the first update, every so many, after."""
+
+    def __init__(self, every: int, measure: Callable[[], object]) -> None:
+        self._every = every
+        self._measure = measure
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The model as it came; a run that is gone on with has that."""
+        del args, control, more
+        if state.global_step == 0:
+            self._measure()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Before the checkpoint of this update, which then has the value."""
+        del args, more
+        if state.global_step % self._every == 0 or state.global_step >= state.max_steps:
+            control.should_evaluate = True
 
 
 def _printer() -> Any:

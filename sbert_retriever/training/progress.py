@@ -14,6 +14,7 @@ from sbert_retriever.errors import InputError
 _RUN = "training.json"
 _LOG = "training.jsonl"
 _DONE = "done.json"
+_BEST = "best.pt"
 _STATE = "trainer_state.json"
 _MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints")
 """Settings that a run may go on with another value of."""
@@ -25,8 +26,8 @@ class Progress:
     ```text
     training.json        the configuration, and whether the run is over
     training.jsonl       the log, an entry a line
-    checkpoints/1-nli/   of step 1: checkpoint-500/ ..., then model/ and done.json; the last
-                         step's model is beside training.json
+    checkpoints/1-nli/   of step 1: checkpoint-500/ ... and best.pt, then model/ and done.json;
+                         the last step's model is beside training.json
     ```
 
     Args:
@@ -74,6 +75,10 @@ class Progress:
     def checkpoints(self, number: int, name: str) -> Path:
         """Where a step's checkpoints go."""
         return self._folder / "checkpoints" / f"{number + 1}-{name}"
+
+    def best(self, number: int, name: str) -> Path:
+        """Where the best model of a step is kept while it goes on."""
+        return self.checkpoints(number, name) / _BEST
 
     def last_checkpoint(self, number: int, name: str) -> Path | None:
         """The last whole checkpoint of a step."""
@@ -162,7 +167,8 @@ class Progress:
         if self.finished(number, name) is not None:
             return float("inf")
         last = self.last_checkpoint(number, name)
-        return int(last.name.rpartition("-")[2]) if last else 0
+        # Before the first update there may be an entry too, which is made again.
+        return int(last.name.rpartition("-")[2]) if last else -1
 
 
 def _is_whole(checkpoint: Path) -> bool:
@@ -174,6 +180,7 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def _drop_checkpoints(folder: Path) -> None:
+    (folder / _BEST).unlink(missing_ok=True)
     for checkpoint in folder.glob("checkpoint-*"):
         shutil.rmtree(checkpoint)
 

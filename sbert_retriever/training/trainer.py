@@ -14,6 +14,9 @@ from typing import Any
 from sbert_retriever.training.collating import Collate, CollatePairs, CollateTexts
 from sbert_retriever.training.config import TrainConfig, TrainStep
 from sbert_retriever.training.config_file import read_config
+from sbert_retriever.training.data import TrainData
+from sbert_retriever.training.dev import TrainDev
+from sbert_retriever.training.development import DevReport, StepDev, read_measure
 from sbert_retriever.training.learning import learning_of
 from sbert_retriever.training.loop import Loop, OnLog, arguments_of
 from sbert_retriever.training.models import Model, PairModel, check_widths, load_model
@@ -36,6 +39,7 @@ class StepReport:
         seconds: How long it took, in this run; 0 where an earlier run had done it.
         first_loss: Of the first update.
         last_loss: Mean over the updates since the log's last entry but one.
+        dev: What was measured on the development set; None where nothing was.
     """
 
     name: str
@@ -44,6 +48,7 @@ class StepReport:
     seconds: float
     first_loss: float
     last_loss: float
+    dev: DevReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +92,8 @@ class Trainer:
         self.output = Path(output).expanduser()
         folder = beside if data is None else Path(data).expanduser()
         self._examples = {step.name: _read(step, folder) for step in self.config.steps}
+        dev, kind = self.config.dev, self.config.kind
+        self._measure = None if dev is None else read_measure(dev, kind=kind, folder=folder)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,8 +106,8 @@ class Trainer:
         Args:
             resume: Go on with a run that was stopped: from the last checkpoint of the step it was
                 in. A run that is over is left as it is.
-            on_log: Called with each entry of the log: step, update, updates, loss, learning_rate,
-                grad_norm, epoch.
+            on_log: Called with each entry of the log: step, update, updates, epoch, and either
+                loss, learning_rate, grad_norm or what was measured ("eval_spearman_cosine").
 
         Raises:
             InputError: The folder holds a run already and `resume` is False, or holds another
@@ -114,7 +121,7 @@ class Trainer:
         for number, step in enumerate(self.config.steps):
             done = progress.finished(number, step.name)
             if done is not None:
-                reports.append(StepReport(**done))
+                reports.append(_reported(done))
                 continue
             model = self._start(step, model, progress.last_model(number))
             report = self._step(number, step, model, progress, on_log)
@@ -139,15 +146,19 @@ class Trainer:
         examples = taught(self._examples[step.name], step, model, device=self.config.device)
         _fix_seed(self.config.seed)
         folder = progress.checkpoints(number, step.name)
+        dev = self._dev(step, model, progress, number)
         loop = Loop(
             learning_of(step, model),
             arguments_of(self.config, step, folder),
             batches=self._batches(step, examples),
             collate=_collate(step, model),
             on_log=progress.logger(step.name, on_log),
+            dev=dev,
         )
         last = progress.last_checkpoint(number, step.name)
         loop.train(resume_from_checkpoint=str(last) if last else None)
+        # One process has written the best model that all of them read.
+        loop.accelerator.wait_for_everyone()
         losses = [entry["loss"] for entry in loop.state.log_history if "loss" in entry]
         report = StepReport(
             name=step.name,
@@ -156,11 +167,28 @@ class Trainer:
             seconds=round(perf_counter() - begun, 1),
             first_loss=losses[0],
             last_loss=losses[-1],
+            dev=None if dev is None else dev.finish(loop.state.log_history),
         )
+        loop.accelerator.wait_for_everyone()
         progress.finish(number, step.name, asdict(report), save=lambda f: save_model(model, f))
         # One process has written the model that the others may load for the next step.
         loop.accelerator.wait_for_everyone()
         return report
+
+    def _dev(
+        self, step: TrainStep, model: Model, progress: Progress, number: int
+    ) -> StepDev | None:
+        dev = self.config.dev
+        if dev is None or self._measure is None or not dev.measures(step.name):
+            return None
+        return StepDev(
+            self._measure,
+            dev,
+            kind=self.config.kind,
+            model=model,
+            best=progress.best(number, step.name),
+            writes=progress.writes,
+        )
 
     def _batches(self, step: TrainStep, examples: list[Example]) -> Batches:
         seed = self.config.seed
@@ -176,7 +204,8 @@ class Trainer:
     def _description(self) -> Mapping[str, Any]:
         """What makes two runs the same, as JSON keeps it."""
         plain = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
-        described = {**plain, "steps": [_described(step) for step in self.config.steps]}
+        steps = [_described(step) for step in self.config.steps]
+        described = {**plain, "steps": steps, "dev": _described_dev(self.config.dev)}
         kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
         return kept
 
@@ -185,10 +214,28 @@ def _described(step: TrainStep) -> dict[str, Any]:
     """A step as JSON keeps it; of rows, which may be many, a hash."""
     plain = {f.name: getattr(step, f.name) for f in fields(step)}
     objective = {"name": step.objective.name, **asdict(step.objective)}
-    data = [
-        {f.name: getattr(d, f.name) for f in fields(d)} | {"rows": _hash(d.rows)} for d in step.data
-    ]
+    data = [_described_data(data) for data in step.data]
     return {**plain, "objective": objective, "data": data}
+
+
+def _described_data(data: TrainData) -> dict[str, Any]:
+    return {f.name: getattr(data, f.name) for f in fields(data)} | {"rows": _hash(data.rows)}
+
+
+def _described_dev(dev: TrainDev | None) -> dict[str, Any] | None:
+    if dev is None:
+        return None
+    return {f.name: getattr(dev, f.name) for f in fields(dev)} | {"data": _described_data(dev.data)}
+
+
+def _reported(done: Mapping[str, Any]) -> StepReport:
+    """A step's report as it was before JSON had it."""
+    dev = done.get("dev")
+    if dev is None:
+        return StepReport(**done)
+    curve = tuple((update, value) for update, value in dev["curve"])
+    report = DevReport(**{**dev, "curve": curve, "best": tuple(dev["best"])})
+    return StepReport(**{**done, "dev": report})
 
 
 def _hash(rows: Sequence[Mapping[str, Any]]) -> str | None:

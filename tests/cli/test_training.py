@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from sbert_retriever import BiEncoder
@@ -32,6 +33,19 @@ def test_a_model_is_trained_and_the_report_printed(run, tiny, tmp_path) -> None:
     assert f"the model is in {tmp_path / 'out'}" in outcome.out
     assert "step train: update 1 of 1, loss" in outcome.err
     assert BiEncoder.load(tmp_path / "out").dim == 32
+
+
+def test_the_curve_of_a_development_set_is_printed(run, tiny, tmp_path) -> None:
+    path = written(tmp_path, tiny)
+    (tmp_path / "dev.tsv").write_text("a\tb\tscore\nthe cat\ta cat\t5\nwater\ttime\t0\n")
+    dev = '[dev]\nkind = "sts"\nfiles = ["dev.tsv"]\ncolumns = { first = "a", second = "b" }\n'
+    path.write_text(path.read_text() + dev + 'measure = "spearman"\nkeep_best = true\n')
+    outcome = run("train", path, "--output", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    # Of two pairs the correlation of ranks is 1 or -1, times 100.
+    assert re.search(r"update  spearman_cosine\n0 +-?100\.00\n1 +-?100\.00\n", outcome.out)
+    assert re.search(r"the best is update [01] with -?100\.00, and it was kept", outcome.out)
+    assert re.search(r"update 0 of 1, spearman_cosine -?100\.00, ", outcome.err)
 
 
 def test_json_and_a_data_folder(run, tiny, tmp_path) -> None:

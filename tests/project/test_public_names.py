@@ -47,7 +47,7 @@ from sbert_retriever.mining import (
     write_picture,
 )
 from sbert_retriever.serve import create_app, open_service, serve
-from sbert_retriever.training import mine_hard_negatives, read_config, read_objective
+from sbert_retriever.training import TrainDev, mine_hard_negatives, read_config, read_objective
 from sbert_retriever.transfer import (
     copy_collection,
     drop_collection,
@@ -235,13 +235,14 @@ CALLS = {
     Trainer.train: "(*, resume=False, on_log=None)",
     TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "
     "normalize=None, max_length=None, dropout=None, seed=0, device='auto', precision='float32', "
-    "save_every=500, keep_checkpoints=2, log_every=50)",
+    "save_every=500, keep_checkpoints=2, log_every=50, dev=None)",
     TrainStep: "(*, name='train', objective, data, epochs=1.0, max_updates=None, batch_size=16, "
     "accumulate=1, learning_rate=2e-05, warmup=0.1, weight_decay=0.0, max_grad_norm=1.0, "
     "smart_batching=False, chunk_size=None, negatives=1, view=None, crop=(0.1, 0.5), teacher=None, "
     "matryoshka=(), matryoshka_weights=())",
     TrainData: "(*, kind, files=(), rows=(), columns=<factory>, format=None, header=True, "
     "encoding='utf-8', score_range=(0.0, 5.0), limit=None)",
+    TrainDev: "(*, data, every=100, measure=None, keep_best=False, steps=())",
     read_config: "(path)",
     read_objective: "(given)",
     mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "

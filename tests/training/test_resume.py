@@ -139,10 +139,14 @@ def test_two_processes_share_the_batches(rows, tiny: str, tmp_path: Path) -> Non
     (tmp_path / "pairs.jsonl").write_text(data, encoding="utf-8")
     step = 'objective = "in-batch"\nbatch_size = 4\n'
     files = '[[steps.data]]\nkind = "pairs"\nfiles = ["pairs.jsonl"]\n'
-    whole = f'model = {json.dumps(tiny)}\ndevice = "cpu"\n[[steps]]\n{step}{files}'
+    dev = f"[dev]\n{files.partition(chr(10))[2]}keep_best = true\n"
+    whole = f'model = {json.dumps(tiny)}\ndevice = "cpu"\n[[steps]]\n{step}{files}{dev}'
     in_two_processes(whole, tmp_path)
     report = json.loads((tmp_path / "out/checkpoints/1-train/done.json").read_text("utf-8"))
     assert report["updates"] == 3
+    assert [update for update, _ in report["dev"]["curve"]] == [0, 3]
+    lines = (tmp_path / "out/training.jsonl").read_text("utf-8").splitlines()
+    assert [e["update"] for e in map(json.loads, lines) if "loss" not in e] == [0, 3]
     assert BiEncoder.load(tmp_path / "out", device="cpu").dim == 32
 
 

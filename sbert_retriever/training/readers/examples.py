@@ -69,13 +69,13 @@ class Context:
     Args:
         data: The settings.
         labels: Of nli and labelled data.
-        negatives: How many negatives of a ranking an example has.
+        negatives: How many negatives of a ranking an example has; None is all of its row.
         names: {role: column}.
     """
 
     data: TrainData
     labels: Labels
-    negatives: int
+    negatives: int | None
     names: Mapping[str, str]
 
 
@@ -84,7 +84,7 @@ def read_examples(
     *,
     folder: Path | None = None,
     labels: Sequence[str] | Labels | None = None,
-    negatives: int = 1,
+    negatives: int | None = 1,
 ) -> list[Example]:
     """All examples of some data, checked.
 
@@ -93,7 +93,7 @@ def read_examples(
         folder: Where relative paths start; None is the current folder.
         labels: The names of nli data's labels; None numbers them as they come. `Labels` that
             several data share give a name the same number in all of them.
-        negatives: How many negatives of a ranking each example has.
+        negatives: How many negatives of a ranking each example has; None is all of its row.
 
     Raises:
         ReadError: A file is absent, empty or damaged; a column is missing; a text is empty; a
@@ -108,7 +108,9 @@ def read_examples(
     return examples
 
 
-def _examples(data: TrainData, folder: Path, labels: Labels, negatives: int) -> Iterator[Example]:
+def _examples(
+    data: TrainData, folder: Path, labels: Labels, negatives: int | None
+) -> Iterator[Example]:
     if data.rows:
         names = {role: data.column(role, None) for role in ROLES[data.kind]}
         rows = (Row(f"row {n}", fields) for n, fields in enumerate(data.rows, 1))
@@ -208,10 +210,11 @@ def _ranking(row: Row, context: Context) -> Iterator[Example]:
     """An example a positive, its negatives taken in turn; too few come round again."""
     query = _text(row, "query", context)
     positives = _texts(row, "positive", context)
-    negatives = _texts(row, "negatives", context) if context.negatives else []
+    negatives = [] if context.negatives == 0 else _texts(row, "negatives", context)
+    count = len(negatives) if context.negatives is None else context.negatives
     for number, positive in enumerate(positives):
-        start = number * context.negatives
-        taken = [negatives[(start + i) % len(negatives)] for i in range(context.negatives)]
+        start = number * count
+        taken = [negatives[(start + i) % len(negatives)] for i in range(count)]
         yield Example((query, positive, *taken))
 
 
