@@ -10,15 +10,18 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sbert_retriever.errors import FallbackWarning, InputError, ReadError, StoreError
+from sbert_retriever.errors import FallbackWarning, InputError, StoreError
 from sbert_retriever.faq.entries import Feedback
 
 _FEEDBACK, _UNANSWERED = "feedback", "unanswered"
+_FIELDS: dict[str, dict[str, type]] = {
+    _FEEDBACK: {"question": str, "entry": str, "good": bool, "at": str},
+    _UNANSWERED: {"question": str},
+}
 
 
 class Notebook:
@@ -61,14 +64,23 @@ class Notebook:
             warnings.warn(f"a question was not kept: {error}", FallbackWarning, stacklevel=2)
 
     def feedback(self) -> list[Feedback]:
-        """What users said, oldest first."""
+        """What users said, oldest first.
+
+        Warns:
+            FallbackWarning: Lines are no records, and were left out.
+        """
+        names = ("question", "entry", "good", "at")
         return [
-            Feedback(**{name: record[name] for name in ("question", "entry", "good", "at")})
+            Feedback(**{name: record[name] for name in names})
             for record in self._records(_FEEDBACK)
         ]
 
     def unanswered(self) -> list[str]:
-        """The questions that got no answer, oldest first."""
+        """The questions that got no answer, oldest first.
+
+        Warns:
+            FallbackWarning: Lines are no records, and were left out.
+        """
         return [record["question"] for record in self._records(_UNANSWERED)]
 
     def clear(self) -> None:
@@ -92,31 +104,55 @@ class Notebook:
                     f"{self._path} cannot be written: {error.strerror or error}"
                 ) from error
 
-    def _records(self, kind: str) -> Iterator[dict[str, Any]]:
+    def _records(self, kind: str) -> list[dict[str, Any]]:
         if self._path is None or not self._path.is_file():
-            return
-        with self._path.open(encoding="utf-8") as lines:
+            return []
+        found: list[dict[str, Any]] = []
+        broken: list[int] = []
+        with self._path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if (record := self._record(line, number)).get("kind") == kind:
-                    yield record
+                record = _record(line)
+                if record is not None and record["kind"] == kind:
+                    found.append(record)
+                elif record is None and line.endswith(b"\n") and line.strip():
+                    broken.append(number)  # and no write that is going on
+        if broken:
+            others = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+            warnings.warn(
+                f"{self._path}: line {broken[0]}{others} cannot be read as a record and is left "
+                "out: correct or remove it",
+                FallbackWarning,
+                stacklevel=4,
+            )
+        return found
 
-    def _record(self, line: str, number: int) -> dict[str, Any]:
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            if not line.endswith("\n"):
-                return {}  # a write that the disk had no room for, or that is going on
-            raise ReadError(
-                f"{self._path}, line {number}: not JSON ({error}): remove the line"
-            ) from error
-        return record if isinstance(record, dict) else {}
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """A line's record, with all the fields of its kind; None where it is none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        return None
+    fields = _FIELDS.get(record["kind"], {})
+    whole = all(isinstance(record.get(name), type_) for name, type_ in fields.items())
+    return record if whole else None
 
 
 def _write(path: Path, line: bytes) -> None:
-    """One write, so that a process that is killed leaves a whole line or none."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """Add a line, in one write, so that a process that is killed leaves a whole line or none.
+
+    A disk without room takes the beginning of a line alone: the next one must not be joined to it.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.write(handle, line)
+        if os.lseek(handle, 0, os.SEEK_END) > 0:
+            os.lseek(handle, -1, os.SEEK_END)
+            if os.read(handle, 1) != b"\n":
+                line = b"\n" + line
+        while line:
+            line = line[os.write(handle, line) :]
     finally:
         os.close(handle)
 

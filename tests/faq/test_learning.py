@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import random
 import stat
 from collections.abc import Callable
@@ -18,7 +20,6 @@ from sbert_retriever.errors import (
     FallbackWarning,
     InputError,
     InputTypeError,
-    ReadError,
     StoreError,
 )
 from sbert_retriever.faq import Feedback, Labelled
@@ -212,18 +213,52 @@ def test_a_log_that_cannot_be_written_costs_nobody_an_answer(open_faq, tmp_path,
         open_faq(log=tmp_path / "none" / "log.jsonl")
 
 
-def test_a_log_that_was_cut_short_is_read_and_a_damaged_one_says_the_line(
-    open_faq, tmp_path
+def test_a_log_that_was_cut_short_goes_on_in_a_new_line(
+    open_faq, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A full disk takes half a line: the next record was joined to it, and both were lost."""
     log = tmp_path / "log.jsonl"
     faq = open_faq(log=log)
+    faq.feedback("one", "hours", good=True)
+    write, room = os.write, [20]
+
+    def full(handle: int, data: bytes) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[: room.pop()])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(StoreError, match="No space left"):
+            faq.feedback("two", "hours", good=True)
+    assert [said.question for said in faq.feedback_kept()] == ["one"]
+    faq.feedback("three", "hours", good=False)
+    with pytest.warns(FallbackWarning, match=r"log\.jsonl: line 2 cannot be read as a record"):
+        assert [said.question for said in faq.feedback_kept()] == ["one", "three"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense",
+        b"[1]",
+        b'"feedback"',
+        b'{"question": "q"}',
+        b'{"kind": "feedback", "question": "q", "entry": "hours", "at": "now"}',
+        b'{"kind": "feedback", "question": "q", "entry": "hours", "good": "yes", "at": "now"}',
+        b'{"kind": "unanswered"}',
+        b'{"kind": "feedback", "question": "\xff"}',
+        b"[" * 100_000,
+    ],
+)
+def test_lines_of_a_log_that_are_no_records_are_left_out(open_faq, tmp_path, line: bytes) -> None:
+    """One kept every record from being read, and one without a field was a fault."""
+    log = tmp_path / "log.jsonl"
+    faq = open_faq(log=log)
+    log.write_bytes(b'{"kind": "of a later version"}\n\n' + line + b"\n")
     faq.feedback("q", "hours", good=True)
-    with log.open("a") as file:
-        file.write('{"kind": "feedback", "quest')
-    assert len(faq.feedback_kept()) == 1
-    log.write_text("nonsense\n" + log.read_text())
-    with pytest.raises(ReadError, match=r"log\.jsonl, line 1: not JSON"):
-        faq.feedback_kept()
+    with pytest.warns(FallbackWarning, match="line 3 cannot be read as a record"):
+        assert len(faq.feedback_kept()) == 1
 
 
 def test_gaps_put_together_what_means_the_same(meant: Faq) -> None:
