@@ -62,10 +62,13 @@ def read_keys(
         environment: Where the variable is looked up.
 
     Raises:
-        InputError: The file has no key, or one that is too short.
+        InputError: The file, or the variable where it is set, has no key, or one that is too short.
         ReadError: The file cannot be read.
     """
-    keys = [key.strip() for key in environment.get(VARIABLE, "").split(",") if key.strip()]
+    value = environment.get(VARIABLE)
+    keys = [key.strip() for key in (value or "").split(",") if key.strip()]
+    if value is not None and not keys:  # a secret that was not filled in
+        raise InputError(f"{VARIABLE} is set and has no API key: fill it in, or unset it")
     if file is not None:
         found = _lines(file)
         if not found:

@@ -171,6 +171,13 @@ def test_a_file_of_keys_that_has_none_is_refused(tmp_path: Path) -> None:
         read_keys(tmp_path / "binary", {})
 
 
+@pytest.mark.parametrize("value", ["", " ", ",", " , ,"])
+def test_a_variable_that_was_not_filled_in_is_refused(value: str) -> None:
+    """A secret that is missing where the service is deployed opened it to all."""
+    with pytest.raises(InputError, match="SBERT_RETRIEVER_API_KEYS is set and has no API key"):
+        read_keys(None, {"SBERT_RETRIEVER_API_KEYS": value})
+
+
 # Service --------------------------------------------------------------------------------
 
 
