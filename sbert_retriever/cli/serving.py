@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,7 +125,7 @@ def serve(
         threads=threads,
         queue=queue,
         timeout_s=timeout_s,
-        max_body=int(max_body_mb * 2**20),
+        max_body=_as_bytes(max_body_mb),
         max_batch=max_batch,
         origins=tuple(allow_origin or ()),
         log_texts=log_texts,
@@ -193,6 +194,12 @@ def _need(package: str, extra: str, purpose: str) -> None:
 
     if find_spec(package) is None:
         raise MissingExtraError(package, extra=extra, purpose=purpose)
+
+
+def _as_bytes(megabytes: float) -> int:
+    if not 1 <= megabytes * 2**20 < math.inf:
+        raise InputError(f"--max-body-mb is {megabytes}, expected megabytes above 0, such as 8")
+    return int(megabytes * 2**20)
 
 
 def _report(file: str | None) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -52,7 +53,13 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGINT and SIGTERM; a second SIGINT does not wait for requests."""
+        """Stop at SIGINT and SIGTERM; a second SIGINT does not wait for requests.
+
+        Beside the main thread, which alone may ask for signals, they are left to that one.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {
             each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
         }
@@ -92,10 +99,11 @@ def _listener(settings: ServeSettings) -> Iterator[socket.socket]:
         try:
             listener.bind((settings.host, settings.port))
             listener.listen(_BACKLOG)
-        except OSError as error:
+        except (OSError, ValueError, TypeError) as error:  # the latter two: it is no host name
+            reason = getattr(error, "strerror", None) or "it is no name of a host"
             raise InputError(
-                f"{settings.host}:{settings.port} cannot be listened at ({error.strerror}): give "
-                "another --host or --port"
+                f"{settings.host}:{settings.port} cannot be listened at ({reason}): give another "
+                "--host or --port"
             ) from error
         yield listener
 

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, InputTypeError, ReadError
@@ -19,6 +20,7 @@ from sbert_retriever.serve.keys import Keys, read_keys
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
 from sbert_retriever.serve.metrics import Metrics
 from sbert_retriever.serve.models import SharedModels
+from sbert_retriever.serve.run import _listener, _Server
 from sbert_retriever.serve.workers import BusyError, OverdueError, Workers
 from sbert_retriever.testing import HashEncoder
 
@@ -215,6 +217,32 @@ def test_a_service_that_does_not_open_holds_no_folder(tmp_path: Path) -> None:
         open_service(tmp_path, faq_name="default", model=HashEncoder())
     held = [folder for folder in shard._open if folder.is_relative_to(tmp_path.resolve())]
     assert held == [], caught
+
+
+def test_a_service_may_run_beside_the_main_thread() -> None:
+    """Signals can be asked for in the main thread alone, and it did not start."""
+    entered, failed = [], []
+
+    def enter() -> None:
+        try:
+            with _Server(uvicorn.Config(application, log_config=None)).capture_signals():
+                entered.append(True)
+        except ValueError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert (entered, failed) == ([True], [])
+
+
+@pytest.mark.parametrize("host", ["a..b", "ключ..", "a\x00b"])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    with (
+        pytest.raises(InputError, match="cannot be listened at"),
+        _listener(ServeSettings(host=host, port=0)),
+    ):
+        pass
 
 
 # Settings -------------------------------------------------------------------------------

@@ -69,6 +69,9 @@ def test_it_says_what_is_wrong_before_it_serves(
         ([tmp_path / "none"], 1, "neither a collection"),
         ([location, "--port", "99999"], 2, "expected 0 to 65535"),
         ([location, "--host", "203.0.113.1"], 2, "cannot be listened at"),
+        ([location, "--host", "a..b"], 2, "cannot be listened at"),
+        ([location, "--max-body-mb", "inf"], 2, "expected megabytes above 0"),
+        ([location, "--max-body-mb", "nan"], 2, "expected megabytes above 0"),
         ([location, "--api-key-file", tmp_path / "keys"], 2, "API key 1 is too short"),
         ([location, "--paper-efficiency", tmp_path / "keys"], 2, "cannot be read as JSON"),
     ]:
