@@ -85,16 +85,29 @@ class Calls:
         if self.settings.log_texts:
             noted |= texts
 
-    def check_text(self, name: str, text: str) -> None:
+    def check_text(self, name: str, text: str, *, questions: int = 1) -> None:
         """Refuse a text that is too long.
+
+        Args:
+            name: What it is in the request.
+            text: The text.
+            questions: How many questions it may hold, with a space between them.
 
         Raises:
             InputError: It is.
         """
-        if len(text) > self.settings.max_text:
-            raise InputError(
-                f"{name} has {len(text):,} characters, expected {self.settings.max_text:,} at most"
-            )
+        most = self.settings.max_text * questions + questions - 1
+        if len(text) > most:
+            raise InputError(f"{name} has {len(text):,} characters, expected {most:,} at most")
+
+    def check_k(self, k: int) -> None:
+        """Refuse to find too many hits.
+
+        Raises:
+            InputError: There are.
+        """
+        if k > self.settings.max_k:
+            raise InputError(f"k is {k:,}, expected {self.settings.max_k:,} at most")
 
     def check_count(self, name: str, count: int) -> None:
         """Refuse too many texts at once.

@@ -46,6 +46,7 @@ def _asking(router: APIRouter, calls: Calls) -> None:
     )
     async def ask(asked: FaqQuestion, request: Request) -> Response:
         calls.check_text("question", asked.question)
+        calls.check_text("previous", asked.previous or "")
         calls.note(request, texts={"question": asked.question})
         return await calls.answer(lambda waited_ms: _asked(calls, asked, waited_ms))
 
@@ -57,6 +58,7 @@ def _asking(router: APIRouter, calls: Calls) -> None:
         summary="Keep what a user said of an answer",
     )
     async def feedback(said: FaqFeedback) -> Response:
+        calls.check_text("question", said.question, questions=2)
         return await calls.answer(lambda _: _fed_back(calls, said), status=201)
 
 

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sbert_retriever.serve.settings import MOST_K, MOST_TEXT
 from sbert_retriever.types import FusionMethod, RerankMode, ScoreKind, SearchMode
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Id = Annotated[str, Field(min_length=1, max_length=1000)]
-ShortText = Annotated[str, Field(min_length=1, max_length=20_000)]
+ShortText = Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
 
 
 class _Own(BaseModel):
@@ -52,8 +53,8 @@ class FusionSettings(_Own):
 class SearchRequest(_Own):
     """A search, with the arguments of `Retriever.search`."""
 
-    query: str = Field(description="A question, or any text.", max_length=20_000)
-    k: int = Field(10, ge=1, le=1000, description="How many hits.")
+    query: str = Field(description="A question, or any text.", max_length=MOST_TEXT)
+    k: int = Field(10, ge=1, le=MOST_K, description="How many hits.")
     budget_ms: float | None = Field(
         None,
         ge=0,
@@ -189,7 +190,7 @@ class RerankRequest(_Foreign):
     """The request of Jina's and Cohere's clients."""
 
     model: str | None = Field(None, description="Any: the service has one cross-encoder.")
-    query: str = Field(max_length=20_000)
+    query: str = Field(max_length=MOST_TEXT)
     documents: list[str | DocumentText] = Field(min_length=1)
     top_n: int | None = Field(None, ge=1, description="How many to return; null is all.")
     return_documents: bool = False
@@ -283,10 +284,10 @@ class PoolingAnswer(BaseModel):
 class FaqQuestion(_Own):
     """A question to the FAQ."""
 
-    question: str = Field(max_length=20_000)
+    question: str = Field(max_length=MOST_TEXT)
     previous: str | None = Field(
         None,
-        max_length=20_000,
+        max_length=MOST_TEXT,
         description="The last question: a short follow-up is looked up with it.",
     )
     budget_ms: float | None = Field(None, ge=0, le=600_000)
@@ -366,7 +367,7 @@ class FaqFeedback(_Own):
 
     question: str = Field(
         min_length=1,
-        max_length=40_001,
+        max_length=2 * MOST_TEXT + 1,
         description='As it was looked up: the answer\'s "question".',
     )
     entry: Id = Field(description="The id of the entry that was handed out.")

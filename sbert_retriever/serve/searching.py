@@ -28,8 +28,7 @@ def search_routes(calls: Calls) -> APIRouter:
     )
     async def search(asked: SearchRequest, request: Request) -> Response:
         calls.check_text("query", asked.query)
-        if asked.k > calls.settings.max_k:
-            asked.k = calls.settings.max_k
+        calls.check_k(asked.k)
         calls.note(request, texts={"query": asked.query}, k=asked.k)
         return await calls.answer(lambda waited_ms: searched(calls, asked, waited_ms))
 

@@ -10,6 +10,8 @@ from sbert_retriever.errors import InputError
 from sbert_retriever.serve.keys import Keys
 from sbert_retriever.types.checks import whole
 
+MOST_K, MOST_TEXT = 1000, 20_000
+"""What requests may ask for at most, whatever the settings: it stands in the OpenAPI schema."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")
 
@@ -27,8 +29,8 @@ class ServeSettings:
         timeout_s: Seconds after which a request is answered with 504.
         max_body: Bytes of a request's body.
         max_batch: Texts to embed, or documents to rerank, in a request.
-        max_k: Hits of a search.
-        max_text: Characters of a question.
+        max_k: Hits of a search; 1,000 at most.
+        max_text: Characters of a question; 20,000 at most.
         origins: Web pages of other origins that may ask, such as "https://example.org"; "*" is
             all of them. Without any, browsers keep other pages out (CORS).
         log_texts: Whether questions stand in the log.
@@ -46,14 +48,17 @@ class ServeSettings:
     timeout_s: float = 30.0
     max_body: int = 8 * 2**20
     max_batch: int = 2048
-    max_k: int = 1000
-    max_text: int = 20_000
+    max_k: int = MOST_K
+    max_text: int = MOST_TEXT
     origins: tuple[str, ...] = ()
     log_texts: bool = False
 
     def __post_init__(self) -> None:
         for name in ("threads", "max_body", "max_batch", "max_k", "max_text"):
             whole(name, getattr(self, name), least=1)
+        for name, most in (("max_k", MOST_K), ("max_text", MOST_TEXT)):
+            if getattr(self, name) > most:
+                raise InputError(f"{name} is {getattr(self, name):,}, expected {most:,} at most")
         whole("queue", self.queue, least=0)
         if not 0 <= whole("port", self.port, least=0) < 65536:
             raise InputError(f"port is {self.port}, expected 0 to 65535")

@@ -15,6 +15,7 @@ from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, InputTypeError, ReadError
 from sbert_retriever.index.edge import shard
 from sbert_retriever.serve import ServeSettings, Service, open_service
+from sbert_retriever.serve.calls import Calls
 from sbert_retriever.serve.gate import Gate
 from sbert_retriever.serve.keys import Keys, read_keys
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
@@ -258,6 +259,8 @@ def test_a_host_that_is_no_name_is_refused(host: str) -> None:
         {"timeout_s": float("inf")},
         {"host": " "},
         {"max_body": 0},
+        {"max_k": 1001},
+        {"max_text": 20_001},
     ],
 )
 def test_settings_out_of_range_are_refused(settings) -> None:
@@ -281,6 +284,25 @@ def test_who_may_come_in_follows_from_host_and_keys() -> None:
     assert not ServeSettings().open_to_all
     assert ServeSettings(host="0.0.0.0").open_to_all
     assert not ServeSettings(host="0.0.0.0", keys=Keys([KEY])).open_to_all
+
+
+# Limits of requests ---------------------------------------------------------------------
+
+
+def test_what_is_over_a_limit_is_refused_in_one_sentence() -> None:
+    """More hits than are allowed were cut to those, and nobody was told."""
+    settings = ServeSettings(max_k=10, max_text=5)
+    calls = Calls(Service(SharedModels(HashEncoder())), settings, None, Metrics())
+    calls.check_k(10)
+    calls.check_text("question", "12345")
+    calls.check_text("question", "12345 12345", questions=2)
+    with pytest.raises(InputError, match="k is 11, expected 10 at most"):
+        calls.check_k(11)
+    with pytest.raises(InputError, match="question has 6 characters, expected 5 at most"):
+        calls.check_text("question", "123456")
+    with pytest.raises(InputError, match="question has 12 characters, expected 11 at most"):
+        calls.check_text("question", "123456 12345", questions=2)
+    calls.service.close()
 
 
 # Metrics --------------------------------------------------------------------------------
