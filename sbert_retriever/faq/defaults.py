@@ -5,6 +5,7 @@ docs/faq.md says how they were found.
 
 from __future__ import annotations
 
+from sbert_retriever.encoder.packaged import find_packaged
 from sbert_retriever.faq.calibration import Setup, Thresholds
 
 _DENSE = {
@@ -17,9 +18,11 @@ def default_thresholds(model: str | None, *, setup: Setup) -> Thresholds | None:
     """The thresholds of a model; None where it was not measured.
 
     Args:
-        model: Its name, with or without an owner.
+        model: Its name, bare or with the owner of the one that was measured. A folder of the same
+            name, or another owner's, may hold a model that was trained further.
         setup: What scores depend on beside it.
     """
     if model is None or setup.mode != "dense":
         return None
-    return _DENSE.get(model.rpartition("/")[2])
+    measured = find_packaged(model)
+    return None if measured is None else _DENSE.get(measured.name)

@@ -12,6 +12,8 @@ from qdrant_client import models
 from sbert_retriever import Faq, FaqEntry
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError
 from sbert_retriever.faq import Thresholds
+from sbert_retriever.faq.calibration import Setup
+from sbert_retriever.faq.defaults import default_thresholds
 from sbert_retriever.faq.matching import matched, weighed
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.testing import TableScorer
@@ -164,6 +166,26 @@ def test_without_thresholds_there_are_lists_and_one_warning(open_faq: OPEN, entr
         assert faq.ask("opening hours").outcome == "choose"
     assert faq.ask("opening hours").outcome == "choose"  # a second warning would be an error
     assert faq.ask("When are you open?").outcome == "answer"
+
+
+@pytest.mark.parametrize(
+    ("model", "score"),
+    [
+        ("all-MiniLM-L6-v2", 0.57),
+        ("sentence-transformers/all-MiniLM-L6-v2", 0.57),
+        ("BAAI/bge-small-en-v1.5", 0.75),
+        ("/models/trained/all-MiniLM-L6-v2", None),
+        ("someone/all-MiniLM-L6-v2", None),
+        ("ms-marco-MiniLM-L12-v2", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_thresholds_are_those_of_the_model_that_was_measured(model: str | None, score) -> None:
+    """A folder of the name has scores of its own where the model was trained further."""
+    found = default_thresholds(model, setup=Setup(model=model, mode="dense"))
+    assert (found and found.score) == score
+    assert default_thresholds(model, setup=Setup(model=model, mode="hybrid")) is None
 
 
 def test_a_cross_encoder_has_a_say_between_entries_that_are_nearly_as_near(open_faq: OPEN) -> None:
