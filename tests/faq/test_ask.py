@@ -243,10 +243,6 @@ def test_an_entry_that_is_deleted_while_it_is_found_is_not_answered(shop: Faq) -
     """Between the search and the answer another thread deletes the entry."""
     nearest = shop._conversation.lookup.nearest
 
-    class Late:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(shop._conversation.lookup, name)
-
     def deleting(*args: Any, **options: Any) -> Any:
         found = nearest(*args, **options)
         shop.delete("hours")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +22,7 @@ ENTRIES = [
     FaqEntry(id="return", answer="Within 30 days.", phrasings=["How do I return an item?"]),
 ]
 WORDS = Thresholds(score=0.8, margin=0.1, choose=0.3)
+PATIENCE_S = 60.0
 Client = Callable[..., TestClient]
 
 
@@ -37,7 +41,10 @@ def client(tmp_path: Path) -> Iterator[Client]:
             )
             service.asked()._conversation.judge.thresholds = WORDS
             app = create_app(service, ServeSettings(**settings))
-            return opened.enter_context(TestClient(app, base_url="http://localhost"))
+            app.state.service = service
+            made = opened.enter_context(TestClient(app, base_url="http://localhost"))
+            _until(lambda: service.ready)
+            return made
 
         yield open_
 
@@ -58,3 +65,33 @@ def test_every_question_of_a_request_is_bounded(client: Client) -> None:
     said = {"question": "12345 12345", "entry": "hours", "good": True}
     assert small.post("/faq/feedback", json=said).status_code == 201
     assert small.post("/faq/feedback", json={**said, "question": "x" * 12}).status_code == 400
+
+
+def test_searches_that_wait_for_the_model_are_encoded_together(client: Client) -> None:
+    """Five come while it is at work: the first begins a batch, and the rest are the next."""
+    asked, gate = client(), threading.Event()
+    models = asked.app.state.service.models
+    before = models.encoder.counts
+    with ThreadPoolExecutor(9) as pool:
+        busy = pool.submit(models.turn, gate.wait, PATIENCE_S)
+        try:
+            found = [
+                pool.submit(asked.post, "/search", json={"query": f"Chapter {n}.", "k": 1})
+                for n in range(5)
+            ]
+            _until(lambda: models.encoder._batcher.waiting == 5)
+        finally:
+            gate.set()
+        busy.result(PATIENCE_S)
+        hits = [each.result(PATIENCE_S).json()["hits"][0]["id"] for each in found]
+    assert hits == [f"p{n}" for n in range(5)]
+    done = models.encoder.counts
+    assert done.shares - before.shares == 5
+    assert done.batches - before.batches <= 2
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)

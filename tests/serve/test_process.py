@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sbert_retriever.cli import main
+
+PATIENCE_S = 60.0
 
 
 def test_it_stops_after_answering_who_is_waiting(serve, location: Path) -> None:
@@ -20,13 +22,19 @@ def test_it_stops_after_answering_who_is_waiting(serve, location: Path) -> None:
     body = {"input": ["a text of some words to encode"] * 400}
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(running.post, "/v1/embeddings", body) for _ in range(4)]
-        while _under_way(running) < 4:
-            threading.Event().wait(0.002)
+        _await_under_way(running, 4)
         running.process.send_signal(signal.SIGTERM)
         answers = [each.result(60) for each in asked]
     assert [answer.status_code for answer in answers] == [200] * 4
     assert running.stop() == 0
     assert '"event": "stopped"' in "\n".join(running.lines)
+
+
+def _await_under_way(running, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := _under_way(running)) < count:
+        assert time.monotonic() < deadline, f"{found} of {count} requests are under way"
+        time.sleep(0.002)
 
 
 def _under_way(running) -> int:
