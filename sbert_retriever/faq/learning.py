@@ -64,10 +64,12 @@ class Sample:
         values: (n, features).
         right: (n,): whether the first entry is the one.
         listed: (n,): whether one of the first is.
-        in_scope: (n,): whether there is one.
+        in_scope: (n,): whether there is one; not so where that is unknown.
         exact: How many others are phrasings of the FAQ.
         exact_right: How many of those are the right entry's.
         unclear: How many others there were of which nothing is known.
+        unknown: (n,): whether no more is known than that the first entry is wrong, by feedback;
+            None where it is none of them.
     """
 
     features: tuple[str, ...]
@@ -78,6 +80,12 @@ class Sample:
     exact: int
     exact_right: int
     unclear: int
+    unknown: Truths | None = None
+
+    @property
+    def outside(self) -> Truths:
+        """(n,): whether it is known that there is no entry."""
+        return ~self.in_scope if self.unknown is None else ~(self.in_scope | self.unknown)
 
     def rows(self, chosen: npt.NDArray[np.int64]) -> Sample:
         """Some of the questions."""
@@ -87,6 +95,7 @@ class Sample:
             right=self.right[chosen],
             listed=self.listed[chosen],
             in_scope=self.in_scope[chosen],
+            unknown=None if self.unknown is None else self.unknown[chosen],
         )
 
 
@@ -160,7 +169,7 @@ def calibrated(
         setup=setup,
         target_precision=target,
         questions=len(sample.right),
-        out_of_scope_share=_share(~sample.in_scope, weights),
+        out_of_scope_share=_outside_share(sample, weights),
         precision=_share(sample.right[answered], weights[answered]),
         coverage=_share(answered[sample.in_scope], weights[sample.in_scope]),
     )
@@ -201,6 +210,7 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
         exact=len(exact),
         exact_right=sum(exact),
         unclear=len(asked) - len(known) + stale,
+        unknown=np.array([case.wrong is not None for case, _ in known], dtype=bool),
     )
 
 
@@ -276,20 +286,30 @@ def _check_enough(sample: Sample) -> None:
 
 def _weights(sample: Sample, share: float | None) -> Floats:
     """How much each question counts, mean 1."""
-    n, outside = len(sample.right), int((~sample.in_scope).sum())
+    counts = np.ones(len(sample.right))
     if share is None:
-        return np.ones(n)
-    if not outside or outside == n:
+        return counts
+    inside, outside = int(sample.in_scope.sum()), int(sample.outside.sum())
+    n = inside + outside
+    if not outside or not inside:
         raise InputError(
             "out_of_scope_share says how much questions that no entry answers count, and the "
             f"labelled ones have {outside} of {n}: give both kinds"
         )
-    return np.where(sample.in_scope, (1 - share) * n / (n - outside), share * n / outside)
+    counts[sample.in_scope] = (1 - share) * n / inside
+    counts[sample.outside] = share * n / outside
+    return counts
 
 
 def _share(part: Truths, weights: Floats) -> float:
     """The weighted share; 0 of nothing, and where nothing counts."""
     return float(np.average(part, weights=weights)) if weights.sum() > 0 else 0.0
+
+
+def _outside_share(sample: Sample, weights: Floats) -> float:
+    """The weighted share that no entry answers, of the questions of which that is known."""
+    known = sample.in_scope | sample.outside
+    return _share(sample.outside[known], weights[known])
 
 
 def _out_of_reach(chances: Floats, sample: Sample, weights: Floats, target: float) -> str:
@@ -306,8 +326,9 @@ def _reported(
     sample: Sample, chances: Floats, weights: Floats, calibration: Calibration
 ) -> CalibrationReport:
     columns = dict(zip(sample.features, sample.values.T, strict=True))
+    known = sample.in_scope | sample.outside
     measured = {
-        name: auroc(values, sample.in_scope)
+        name: auroc(values[known], sample.in_scope[known])
         for name, values in {**columns, "confidence": chances}.items()
     }
     return CalibrationReport(
@@ -316,6 +337,7 @@ def _reported(
         in_scope=int(sample.in_scope.sum()),
         exact=sample.exact,
         unclear=sample.unclear,
+        scope_unknown=int((~known).sum()),
         accuracy=_share(sample.right[sample.in_scope], weights[sample.in_scope]),
         curve=_curve(chances, sample, weights),
         by_share=_by_share(chances >= calibration.answer_at, sample),
@@ -343,7 +365,7 @@ def _curve(chances: Floats, sample: Sample, weights: Floats) -> tuple[CurvePoint
 
 def _by_share(answered: Truths, sample: Sample) -> dict[float, float]:
     """The precision, were another share of the questions out of scope."""
-    inside, outside = sample.in_scope, ~sample.in_scope
+    inside, outside = sample.in_scope, sample.outside
     if not inside.any() or not outside.any():
         return {}
     right = float((answered & sample.right)[inside].mean())

@@ -45,6 +45,9 @@ class CalibrationReport:
         auroc: How well each number tells the questions in scope from the others: the chance that it
             is larger for one in scope.
         calibration_error: The expected calibration error of the confidence, over 15 bins.
+        scope_unknown: Of how many of the questions feedback says no more than that the first entry
+            is wrong. Another may answer them: they count for the precision and the calibration
+            error, and neither as in scope nor as out of it.
     """
 
     calibration: Calibration
@@ -57,6 +60,7 @@ class CalibrationReport:
     by_share: Mapping[float, float]
     auroc: Mapping[str, float]
     calibration_error: float
+    scope_unknown: int = 0
 
     def table(self) -> str:
         """All of it as text."""
@@ -66,24 +70,36 @@ class CalibrationReport:
             f"{kept.out_of_scope_share:.0%} counted as out of scope)",
             f"left out             {self.exact} phrasings of the FAQ itself, "
             f"{self.unclear} unclear",
+            *self._unknown(),
             f"first entry right    {self.accuracy:.3f} of those in scope",
             f"answers from         confidence {kept.answer_at:.3f}",
             f"precision            {kept.precision:.3f} (target {kept.target_precision:g})",
             f"coverage             {kept.coverage:.3f} of the questions in scope",
             f"calibration error    {self.calibration_error:.3f}",
             "AUROC                "
-            + ", ".join(f"{name} {value:.3f}" for name, value in self.auroc.items()),
+            + (", ".join(f"{name} {value:.3f}" for name, value in self.auroc.items()) or "none")
+            + ("" if self.auroc else ": give questions in scope and out of it"),
             "",
             "confidence  precision  coverage",
             *(
                 f"{point.confidence:10.3f}  {point.precision:9.3f}  {point.coverage:8.3f}"
                 for point in self.thinned(_ROWS)
             ),
-            "",
-            "out of scope  precision",
-            *(f"{share:12.0%}  {value:9.3f}" for share, value in self.by_share.items()),
         ]
+        if self.by_share:
+            rows += ["", "out of scope  precision"]
+            rows += [f"{share:12.0%}  {value:9.3f}" for share, value in self.by_share.items()]
         return "\n".join(rows)
+
+    def _unknown(self) -> list[str]:
+        """What feedback leaves open, where there is such."""
+        if not self.scope_unknown:
+            return []
+        return [
+            f"scope unknown        {self.scope_unknown}, whose first entry is wrong by feedback: "
+            "they count for",
+            "                     the precision and the calibration error alone",
+        ]
 
     def thinned(self, rows: int) -> list[CurvePoint]:
         """Some points of the curve, evenly spread over the coverage, its end among them."""

@@ -150,6 +150,39 @@ def test_a_report_says_what_another_share_would_do() -> None:
     assert strict.out_of_scope_share == pytest.approx(0.6)
 
 
+def test_a_wrong_entry_by_feedback_is_not_out_of_scope() -> None:
+    """Another entry may answer: such questions were counted as if none did."""
+    inside, outside = drawn(1000, 1), drawn(1000, 2)
+    labelled = inside.rows(np.flatnonzero(inside.in_scope))
+    others = outside.rows(np.flatnonzero(~outside.in_scope))
+    half, n = len(others.right) // 2, len(labelled.right)
+
+    def with_others(unknown: np.ndarray | None) -> Sample:
+        both = {
+            name: np.concatenate([getattr(labelled, name), getattr(others, name)])
+            for name in ("values", "right", "listed", "in_scope")
+        }
+        if unknown is not None:
+            unknown = np.concatenate([np.zeros(n, dtype=bool), unknown])
+        return replace(labelled, **both, unknown=unknown)
+
+    said = np.arange(len(others.right)) < half
+    known, some = with_others(None), with_others(said)
+    report, mixed = (calibrated(each, SETUP, target=0.8) for each in (known, some))
+    assert (report.scope_unknown, mixed.scope_unknown) == (0, half)
+    assert (report.in_scope, mixed.in_scope) == (n, n)
+    # They count where they are known to be wrong, and the same questions are answered.
+    assert mixed.calibration.precision == report.calibration.precision
+    assert mixed.calibration.coverage == report.calibration.coverage
+    left = len(others.right) - half
+    assert mixed.calibration.out_of_scope_share == pytest.approx(left / (n + left))
+    kept = np.flatnonzero(~np.concatenate([np.zeros(n, dtype=bool), said]))
+    score = known.values[kept, 0]
+    assert mixed.auroc["score"] == pytest.approx(roc_auc_score(known.in_scope[kept], score))
+    told = calibrated(some, SETUP, target=0.8, share=0.3).calibration
+    assert told.out_of_scope_share == pytest.approx(0.3)
+
+
 def test_a_report_prints_and_draws(tmp_path) -> None:
     report = calibrated(drawn(), SETUP, target=0.9)
     table = report.table()

@@ -140,6 +140,12 @@ def test_feedback_is_kept_and_learned_from(open_faq: OPEN, lasting: Faq, tmp_pat
     report = again.calibrate(target_precision=0.8)
     assert report.questions + report.unclear == 91
     assert report.in_scope == 60
+    assert report.scope_unknown == report.questions - 60 > 0
+    assert (report.auroc, report.by_share) == ({}, {})
+    assert report.calibration.out_of_scope_share == 0
+    assert f"scope unknown        {report.scope_unknown}, whose" in report.table()
+    with pytest.raises(InputError, match="have 0 of 60: give both kinds"):
+        again.calibrate(target_precision=0.8, out_of_scope_share=0.5)
     again.clear_log()
     assert again.feedback_kept() == []
     with pytest.raises(InputError, match="give 30 at least"):
