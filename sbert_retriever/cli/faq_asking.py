@@ -138,12 +138,19 @@ def _talk(faq: Faq, budget_ms: float | None) -> None:
     last: FaqAnswer | None = None
     asked: str | None = None
     for line in _lines():
-        if line in ("+", "-") or (line.isdecimal() and last is not None):
+        if line in ("+", "-") or _is_choice(line, last):
             _react(faq, line, last)
             continue
         last = faq.ask(line, asked, budget_ms)
         asked = line
         put_answer(last)
+
+
+def _is_choice(line: str, last: FaqAnswer | None) -> bool:
+    """Whether a line is a number of the list that was shown; any other is a question."""
+    if last is None or last.outcome != "choose" or not line.isdecimal():
+        return False
+    return 1 <= int(line) <= len(last.candidates)
 
 
 def _lines() -> Iterator[str]:
@@ -173,12 +180,12 @@ def _react(faq: Faq, line: str, last: FaqAnswer | None) -> None:
 
 
 def _chosen(line: str, last: FaqAnswer | None) -> FaqCandidate | None:
-    if last is None or last.outcome == "abstain":
+    """The candidate that a line is about; None where it is about none."""
+    if last is None:
         return None
     if line in ("+", "-"):
         return last.candidates[0] if last.outcome == "answer" else None
-    place = int(line)
-    return last.candidates[place - 1] if 1 <= place <= len(last.candidates) else None
+    return last.candidates[int(line) - 1]
 
 
 def put_answer(found: FaqAnswer) -> None:

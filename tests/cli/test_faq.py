@@ -87,6 +87,32 @@ def test_feedback_on_a_follow_up_is_on_both_questions(
     assert (kept.question, kept.entry) == ("When are you open? and on Sundays?", "hours")
 
 
+def test_a_number_chooses_from_a_list_and_is_a_question_elsewhere(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an answer it printed a candidate that nobody had been shown."""
+    file = tmp_path / "faq.csv"
+    file.write_text(
+        "id,question,answer\nred,price of the red car,1000.\nblue,price of the blue car,2000.\n"
+        "missing,404,The page is gone.\n",
+        encoding="utf-8",
+    )
+    assert run("faq", "import", tmp_path / "shop", file).code == 0
+    typed = "price of the red car\n2\n404\nprice of the car\n404\nprice of the car\n1\n2\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    outcome = run("faq", "chat", tmp_path / "shop")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert lines[0] == "1000."
+    assert "2000." not in lines[1:3]  # "2" was asked, and no entry answers it
+    gone = [place for place, line in enumerate(lines) if line == "The page is gone."]
+    assert len(gone) == 2
+    assert lines[gone[0] + 1] == lines[gone[1] + 1] == "Did you mean:"
+    shown = [line.split(". ")[1] for line in lines[gone[1] + 2 :][:2]]
+    prices = {"price of the red car": "1000.", "price of the blue car": "2000."}
+    assert lines[-2:] == [prices[title] for title in shown]
+
+
 def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path: Path) -> None:
     rows = ["question,entry"]
     for n in range(20):
