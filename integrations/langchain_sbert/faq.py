@@ -148,21 +148,18 @@ class SBERTFaqFirst(Runnable[Any, Any]):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         """The FAQ's answer in one piece, or the chain's as it comes."""
-        found = self.faq.ask(self._question(input), None, self.budget_ms)
-        if found.outcome == "answer":
-            yield self.output(found)
-        else:
-            yield from self.fallback.stream(input, config, **kwargs)
+        yield from self._transform_stream_with_config(iter([input]), self._stream, config, **kwargs)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """`stream` for an event loop."""
-        found = await self.faq.aask(self._question(input), None, self.budget_ms)
-        if found.outcome == "answer":
-            yield self.output(found)
-            return
-        async for piece in self.fallback.astream(input, config, **kwargs):
+
+        async def given() -> AsyncIterator[Any]:
+            yield input
+
+        pieces = self._atransform_stream_with_config(given(), self._astream, config, **kwargs)
+        async for piece in pieces:
             yield piece
 
     def _invoke(
@@ -190,6 +187,37 @@ class SBERTFaqFirst(Runnable[Any, Any]):
             return self.output(found)
         child = patch_config(config, callbacks=run_manager.get_child())
         return await self.fallback.ainvoke(input, child, **kwargs)
+
+    def _stream(
+        self,
+        inputs: Iterator[Any],
+        run_manager: CallbackManagerForChainRun,
+        config: RunnableConfig,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        for input in inputs:
+            found = self.faq.ask(self._question(input), None, self.budget_ms)
+            if found.outcome == "answer":
+                yield self.output(found)
+            else:
+                child = patch_config(config, callbacks=run_manager.get_child())
+                yield from self.fallback.stream(input, child, **kwargs)
+
+    async def _astream(
+        self,
+        inputs: AsyncIterator[Any],
+        run_manager: AsyncCallbackManagerForChainRun,
+        config: RunnableConfig,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        async for input in inputs:
+            found = await self.faq.aask(self._question(input), None, self.budget_ms)
+            if found.outcome == "answer":
+                yield self.output(found)
+            else:
+                child = patch_config(config, callbacks=run_manager.get_child())
+                async for piece in self.fallback.astream(input, child, **kwargs):
+                    yield piece
 
     def _question(self, input: Any) -> str:
         if isinstance(input, str):

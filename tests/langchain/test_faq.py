@@ -116,16 +116,45 @@ def test_inputs_and_outputs_of_other_shapes(faq: Faq) -> None:
         SBERTFaqFirst(None, lambda given: given)
 
 
-def test_the_chain_s_run_is_a_child_of_the_faq_s(faq: Faq) -> None:
-    class Seen(BaseCallbackHandler):
-        runs: list[tuple[Any, Any]] = []  # noqa: RUF012  # one test's
+class Seen(BaseCallbackHandler):
+    """Remembers runs: whose children they are, and what came out."""
 
-        def on_chain_start(self, *args: Any, run_id: Any, parent_run_id: Any, **more: Any) -> None:
-            self.runs.append((run_id, parent_run_id))
+    def __init__(self) -> None:
+        self.runs: list[tuple[Any, Any]] = []
+        self.outputs: dict[Any, Any] = {}
 
-    handler = Seen()
+    def on_chain_start(self, *args: Any, run_id: Any, parent_run_id: Any, **more: Any) -> None:
+        self.runs.append((run_id, parent_run_id))
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **more: Any) -> None:
+        self.outputs[run_id] = outputs
+
+
+async def drained(first: SBERTFaqFirst, how: str, question: str, handler: Seen) -> str:
+    config: Any = {"callbacks": [handler]}
+    match how:
+        case "invoke":
+            return first.invoke(question, config)
+        case "ainvoke":
+            return await first.ainvoke(question, config)
+        case "stream":
+            return "".join(first.stream(question, config))
+        case _:
+            return "".join([piece async for piece in first.astream(question, config)])
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
+async def test_an_answer_is_a_run_and_the_chain_s_is_its_child(faq: Faq, how: str) -> None:
+    """An answer that was streamed was traced nowhere."""
     first = SBERTFaqFirst(faq, RunnableLambda(lambda given: "chain"))
-    assert first.invoke("capital of France", {"callbacks": [handler]}) == "chain"
-    (outer, none), (_, parent) = handler.runs
+    handler = Seen()
+    assert await drained(first, how, HOURS, handler) == "9 to 5."
+    ((run, none),) = handler.runs
+    assert none is None
+    assert handler.outputs == {run: "9 to 5."}
+    handler = Seen()
+    assert await drained(first, how, "capital of France", handler) == "chain"
+    (outer, none), (inner, parent) = handler.runs
     assert none is None
     assert parent == outer
+    assert handler.outputs == {outer: "chain", inner: "chain"}
