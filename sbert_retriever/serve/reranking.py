@@ -43,16 +43,15 @@ def reranked(calls: Calls, asked: RerankRequest) -> dict[str, Any]:
     """Documents by the cross-encoder's probability, best first; ties keep their order."""
     scorer = calls.service.models.scorer()
     texts = [each if isinstance(each, str) else each.text for each in asked.documents]
-    pairs = [(asked.query, text) for text in texts]
-    scores = probabilities(scorer.score(pairs), scorer.score_kind)
+    pairs = scorer.prepare((asked.query, text) for text in texts)
+    scores = probabilities(pairs.score_all(), scorer.score_kind)
     order = np.argsort(-scores, kind="stable")[: asked.top_n].tolist()
-    tokens = int(scorer.prepare(pairs).lengths.sum())
     return {
         "id": secrets.token_hex(8),
         "object": "list",
         "model": calls.service.models.reranker_name,
         "results": [_result(n, float(scores[n]), texts, asked) for n in order],
-        "usage": {"total_tokens": tokens},
+        "usage": {"total_tokens": int(pairs.lengths.sum())},
         "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 0}},
     }
 

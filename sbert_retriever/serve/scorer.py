@@ -53,13 +53,7 @@ class SharedScorer:
 
     def score(self, pairs: Iterable[Pair]) -> Floats:
         """Score pairs, a few a turn, those of like length together: float32 (n,)."""
-        ready = self.prepare(pairs)
-        scores = np.empty(len(ready.lengths), dtype=np.float32)
-        order = np.argsort(ready.lengths, kind="stable")
-        for start in range(0, len(order), _PAIRS_A_TURN):
-            some = order[start : start + _PAIRS_A_TURN]
-            scores[some] = ready.score(some.tolist())
-        return scores
+        return self.prepare(pairs).score_all()
 
 
 class SharedPairs:
@@ -77,4 +71,13 @@ class SharedPairs:
     def score(self, indexes: Sequence[int]) -> Floats:
         """Scores of some of the pairs: float32 (len(indexes),)."""
         scores: Floats = self._turn(self._pairs.score, indexes)
+        return scores
+
+    def score_all(self) -> Floats:
+        """Scores of all pairs, a few a turn, those of like length together: float32 (n,)."""
+        scores = np.empty(len(self.lengths), dtype=np.float32)
+        order = np.argsort(self.lengths, kind="stable")
+        for start in range(0, len(order), _PAIRS_A_TURN):
+            some = order[start : start + _PAIRS_A_TURN]
+            scores[some] = self.score(some.tolist())
         return scores

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from sbert_retriever import Faq, FaqEntry, Passage, Retriever
 from sbert_retriever.faq import Thresholds
+from sbert_retriever.rerank import Reranker
 from sbert_retriever.serve import ServeSettings, create_app, open_service
+from sbert_retriever.serve.scorer import SharedScorer
 from sbert_retriever.testing import HashEncoder
 
 ENTRIES = [
@@ -88,6 +93,39 @@ def test_searches_that_wait_for_the_model_are_encoded_together(client: Client) -
     done = models.encoder.counts
     assert done.shares - before.shares == 5
     assert done.batches - before.batches <= 2
+
+
+class _Table:
+    """Scores documents by a table; remembers how often pairs were made ready."""
+
+    score_kind = "logit"
+
+    def __init__(self, table: dict[str, float]) -> None:
+        self._table, self.prepared = table, 0
+
+    def prepare(self, pairs: Iterable[tuple[str, str]], *, max_length: int | None = None) -> Any:
+        self.prepared += 1
+        given = list(pairs)
+        return SimpleNamespace(
+            lengths=np.array([len(f"{query} {text}".split()) for query, text in given]),
+            truncated=np.zeros(len(given), dtype=bool),
+            score=lambda indexes: np.array([self._table[given[n][1]] for n in indexes]),
+        )
+
+
+def test_pairs_are_made_ready_once_to_be_scored_and_counted(client: Client) -> None:
+    """Each was tokenised a second time, for the count."""
+    asked = client()
+    models, scorer = asked.app.state.service.models, _Table({"b c d": 0.0, "e": 2.0})
+    models._reranker = Reranker(SharedScorer(scorer, turn=models.turn))
+    answer = asked.post("/rerank", json={"query": "a", "documents": ["b c d", "e"]}).json()
+    assert scorer.prepared == 1
+    assert answer["usage"]["total_tokens"] == 4 + 2
+    # 1 / (1 + exp(-2)) and 1 / 2
+    assert [(each["index"], each["relevance_score"]) for each in answer["results"]] == [
+        (1, pytest.approx(0.880797, abs=1e-6)),
+        (0, 0.5),
+    ]
 
 
 def _until(holds: Callable[[], bool]) -> None:
