@@ -1,4 +1,4 @@
-"""`sbert-retriever faq add|import|list|delete`, and the group of all `faq` commands."""
+"""`sbert-retriever faq add|import|edit|list|delete`, and the group of all `faq` commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from sbert_retriever.cli import faq_asking, faq_learning, options
 from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, DEFAULT_MODEL, open_faq
 from sbert_retriever.cli.output import one_line, printable, put, put_json, say
+from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
     from sbert_retriever.faq import FaqEntry
@@ -155,6 +156,53 @@ def add(
         put(printable(entry.id))
 
 
+@app.command()
+def edit(
+    location: options.Location,
+    id: Annotated[str, typer.Argument(metavar="ID", help="Of an entry.")],
+    answer: Annotated[
+        str | None,
+        typer.Option("--answer", "-a", metavar="TEXT", help="The new one.", show_default=False),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--question",
+            "-q",
+            metavar="TEXT",
+            help="A phrasing more; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--remove",
+            metavar="TEXT",
+            help="A phrasing that goes, as it is written; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    collection: options.Collection = DEFAULT_COLLECTION,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    api_key: options.ApiKey = None,
+    json: options.Json = False,
+) -> None:
+    """Change the answer or the phrasings of one entry."""
+    if answer is None and not add and not remove:
+        raise InputError("there is nothing to change: give --answer, --question or --remove")
+    with open_faq(location, collection, device=device, dtype=dtype, api_key=api_key) as faq:
+        old = faq.get(id)
+        if old is None:
+            raise InputError(f"there is no entry {id[:80]!r}: `faq list` prints those that are")
+        made = faq.edit(id, answer=answer, phrasings=_changed(old, add or [], remove or []))
+    if json:
+        put_json(asdict(made))
+    else:
+        _put_entry(made, full=True)
+
+
 @app.command("list")
 def list_(
     location: options.Location,
@@ -204,6 +252,22 @@ app.command("ask")(faq_asking.ask)
 app.command("chat")(faq_asking.chat)
 app.command("calibrate")(faq_learning.calibrate)
 app.command("gaps")(faq_learning.gaps)
+app.command("export-pairs")(faq_learning.export_pairs)
+
+
+def _changed(entry: FaqEntry, add: list[str], remove: list[str]) -> list[str]:
+    """The phrasings of an entry without some, with others.
+
+    Raises:
+        InputError: One that is to be removed is not there.
+    """
+    for text in remove:
+        if text not in entry.phrasings:
+            raise InputError(
+                f"entry {entry.id[:80]!r} has no phrasing {text[:80]!r}: `faq list --full` prints "
+                "them"
+            )
+    return [*(each for each in entry.phrasings if each not in remove), *add]
 
 
 def _put_entry(entry: FaqEntry, *, full: bool) -> None:

@@ -1,4 +1,4 @@
-"""`sbert-retriever faq calibrate` and `gaps`."""
+"""`sbert-retriever faq calibrate`, `gaps` and `export-pairs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.faq_asking import Log, Reranker
 from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
 from sbert_retriever.cli.output import one_line, put, put_json, say
-from sbert_retriever.errors import ReadError
+from sbert_retriever.errors import InputError, ReadError
 
 if TYPE_CHECKING:
     from sbert_retriever.faq import Gap
@@ -146,6 +146,37 @@ def gaps(
             _put_gap(gap)
     if not json:
         say(f"{len(found):,} gaps, {sum(gap.count for gap in found):,} questions")
+
+
+def export_pairs(
+    location: options.Location,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A .tsv, .csv or .jsonl file to write.")
+    ],
+    answers: Annotated[
+        bool,
+        typer.Option("--answers", help="Pair questions with answers, and not with phrasings."),
+    ] = False,
+    log: Log = None,
+    collection: options.Collection = DEFAULT_COLLECTION,
+    api_key: options.ApiKey = None,
+    json: options.Json = False,
+) -> None:
+    """Write feedback as pairs for `sbert-retriever train`: questions and what is right for them."""
+    from sbert_retriever.faq.pairs import write_pairs
+
+    with open_faq(location, collection, log=log, api_key=api_key) as faq:
+        pairs = faq.training_pairs(second="answer" if answers else "phrasing")
+    if not pairs:
+        raise InputError(
+            "there is no feedback that an entry was right, so there are no pairs: keep some with "
+            "`faq chat` or POST /faq/feedback"
+        )
+    write_pairs(pairs, Path(file))
+    if json:
+        put_json({"pairs": len(pairs)})
+    else:
+        put(f"{len(pairs):,} pairs")
 
 
 def read_labelled(path: Path) -> list[tuple[str, str | None]]:

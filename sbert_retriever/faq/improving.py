@@ -11,11 +11,13 @@ from sbert_retriever.closing import Closing
 from sbert_retriever.faq.calibration import Calibration, Thresholds
 from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.entries import FaqEntry, Feedback, Gap, Labelled
+from sbert_retriever.faq.keeping import Shelf
 from sbert_retriever.faq.notebook import Notebook
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types.checks import expect
 
 if TYPE_CHECKING:
+    from sbert_retriever.faq.pairs import Pair, Second
     from sbert_retriever.faq.report import CalibrationReport
 
 
@@ -23,6 +25,7 @@ class Improving(Closing):
     """The part of `Faq` by which it gets better."""
 
     _retriever: Retriever
+    _shelf: Shelf
     _conversation: Conversation
     _notebook: Notebook
 
@@ -126,6 +129,22 @@ class Improving(Closing):
     def feedback_kept(self) -> list[Feedback]:
         """What users said, oldest first."""
         return self._notebook.feedback()
+
+    def training_pairs(self, *, second: Second = "phrasing") -> list[Pair]:
+        """Feedback as pairs to train on: (question, a text of the entry that answers it).
+
+        Only what users called right is among them; of several words on one question and entry the
+        last counts. `TrainData(kind="pairs", rows=...)` takes them as "first" and "second".
+
+        Args:
+            second: "phrasing" for the entry's first phrasing, or "answer".
+
+        Raises:
+            InputError: `second` is neither.
+        """
+        from sbert_retriever.faq.pairs import pairs_of
+
+        return pairs_of(self._notebook.feedback(), self._shelf.all(), second=second)
 
     def gaps(
         self,

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from sbert_retriever import Faq
+from sbert_retriever.training.data import TrainData
+from sbert_retriever.training.readers.examples import read_examples
 
 FAQ = """id,question,answer
 hours,When are you open?,9 to 5.
@@ -57,6 +59,49 @@ def test_entries_are_added_listed_and_deleted(run: Any, shop: Path) -> None:
     assert json.loads(tagged.out)["phrasings"] == ["Do you ship abroad?", "Foreign countries?"]
     assert run("faq", "delete", shop, "hours", "nope").out == "1 deleted\n"
     assert "hours" not in run("faq", "list", shop).out
+
+
+def test_an_entry_is_edited(run: Any, shop: Path) -> None:
+    edited = run("faq", "edit", shop, "hours", "-a", "8 to 6.", "-q", "Open on Mondays?",
+                 "--remove", "When are you open?")  # fmt: skip
+    assert (edited.code, edited.out) == (
+        0,
+        "hours\n    What are your opening hours?\n    Open on Mondays?\n    > 8 to 6.\n",
+    )
+    asked = run("faq", "ask", shop, "open on mondays", "--json").json
+    assert (asked["answer"], asked["exact"]) == ("8 to 6.", True)
+    assert not run("faq", "ask", shop, "when are you open", "--json").json["exact"]
+    kept = run("faq", "edit", shop, "hours", "-a", "Never.", "--json").json
+    assert (kept["answer"], len(kept["phrasings"])) == ("Never.", 2)
+
+
+def test_feedback_is_exported_as_pairs_to_train_on(run: Any, shop: Path, tmp_path: Path) -> None:
+    with Faq.open(shop) as faq:
+        for question, entry, good in [
+            ("do you\topen early", "hours", True),
+            ("must it\ngo back", "return", False),
+            ("Must it\ngo back?", "return", True),
+            ("is it late", "hours", True),
+            ("is it late", "hours", False),
+            ("When are you open", "hours", True),
+            ("gone", "deleted", True),
+        ]:
+            faq.feedback(question, entry, good)
+    hours, back = "When are you open?", "How do I return an item?"
+    for ending in ("tsv", "csv", "jsonl"):
+        outcome = run("faq", "export-pairs", shop, tmp_path / f"pairs.{ending}")
+        assert (outcome.code, outcome.out) == (0, "2 pairs\n"), outcome.err
+        data = TrainData(kind="pairs", files=(f"pairs.{ending}",))
+        read = [each.texts for each in read_examples(data, folder=tmp_path)]
+        assert [tuple(" ".join(text.split()) for text in texts) for texts in read] == [
+            ("do you open early", hours),
+            ("Must it go back?", back),
+        ]
+    assert run("faq", "export-pairs", shop, tmp_path / "answers.tsv", "--answers").code == 0
+    assert (tmp_path / "answers.tsv").read_text(encoding="utf-8") == (
+        "first\tsecond\ndo you open early\t9 to 5.\nMust it go back?\tSend it back.\n"
+        "When are you open\t9 to 5.\n"
+    )
 
 
 def test_a_chat(run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +185,11 @@ def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path:
         (["list", "{shop}", "--collection", "other"], "the collections there are 'faq'"),
         (["import", "{shop}", "{file}.txt"], "suffixes"),
         (["calibrate", "{shop}"], "give 30 at least"),
+        (["edit", "{shop}", "hours"], "there is nothing to change"),
+        (["edit", "{shop}", "no", "-a", "x"], "there is no entry 'no'"),
+        (["edit", "{shop}", "hours", "--remove", "x"], "has no phrasing 'x'"),
+        (["edit", "{shop}", "return", "--remove", "How do I return an item?"], "no phrasing: give"),
+        (["export-pairs", "{shop}", "pairs.tsv"], "there is no feedback that an entry was right"),
         (["calibrate", "{shop}", "{file}"], "line 1: the columns are id, question, answer"),
         (["calibrate", "{shop}", "--plot", "curve.txt"], "ends in '.txt', expected .png or .svg"),
         (["calibrate", "{shop}", "--plot", "{nowhere}/c.png"], "is no folder: make it first"),

@@ -198,6 +198,7 @@ CALLS = {
     "seed=0, save=True)",
     Faq.feedback: "(question, entry, good)",
     Faq.feedback_kept: "()",
+    Faq.training_pairs: "(*, second='phrasing')",
     Faq.gaps: "(questions=None, *, threshold=None, min_size=2)",
     Faq.clear_log: "()",
     Faq.close: "()",

@@ -1,0 +1,83 @@
+"""Feedback as pairs to train on: a question, and what it should be near to."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+from sbert_retriever.errors import InputError
+from sbert_retriever.faq.entries import FaqEntry, Feedback
+from sbert_retriever.faq.passages import normalised
+
+Pair: TypeAlias = tuple[str, str]
+Second: TypeAlias = Literal["phrasing", "answer"]
+"""What a question is paired with: the first phrasing of its entry, or the answer."""
+
+
+def pairs_of(
+    feedback: Iterable[Feedback], entries: Iterable[FaqEntry], *, second: Second
+) -> list[Pair]:
+    """Questions of which users said that an entry was the right one, each with a text of it.
+
+    Of several words on one question and entry the last counts. Entries that were deleted, and
+    questions that are that text themselves, teach nothing.
+
+    Raises:
+        InputError: `second` is neither.
+    """
+    if second not in ("phrasing", "answer"):
+        raise InputError(f"second is {second!r}, expected 'phrasing' or 'answer'")
+    texts = {each.id: each.title if second == "phrasing" else each.answer for each in entries}
+    last: dict[tuple[str, str], Feedback] = {}
+    for said in feedback:
+        last[normalised(said.question), said.entry] = said
+    return [
+        (said.question, texts[entry])
+        for (plain, entry), said in last.items()
+        if said.good and plain and entry in texts and plain != normalised(texts[entry])
+    ]
+
+
+def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
+    """Write pairs as `sbert-retriever train` reads them: data of the kind "pairs".
+
+    Args:
+        pairs: (first, second).
+        path: A .tsv, in which tabs and line breaks become spaces, a .csv or a .jsonl file; one
+            that is there is replaced.
+
+    Raises:
+        InputError: It has another ending, or cannot be written.
+    """
+    write = _WRITERS.get(path.suffix.lower())
+    if write is None:
+        raise InputError(f"{path} has no ending that is known: expected .tsv, .csv or .jsonl")
+    try:
+        with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            write(pairs, file)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _tsv(pairs: Sequence[Pair], file: IO[str]) -> None:
+    for pair in [("first", "second"), *pairs]:
+        file.write("\t".join(" ".join(text.split()) for text in pair) + "\n")
+
+
+def _csv(pairs: Sequence[Pair], file: IO[str]) -> None:
+    csv.writer(file, lineterminator="\n").writerows([("first", "second"), *pairs])
+
+
+def _jsonl(pairs: Sequence[Pair], file: IO[str]) -> None:
+    for first, second in pairs:
+        file.write(json.dumps({"first": first, "second": second}, ensure_ascii=False) + "\n")
+
+
+_WRITERS: dict[str, Callable[[Sequence[Pair], IO[str]], None]] = {
+    ".tsv": _tsv,
+    ".csv": _csv,
+    ".jsonl": _jsonl,
+}
