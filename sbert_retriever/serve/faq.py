@@ -1,4 +1,4 @@
-"""/faq: ask, and look after the entries."""
+"""/faq: ask, look after the entries, and learn from those who ask."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from sbert_retriever.faq import FaqEntry
 from sbert_retriever.serve.answers import entry_answer, faq_answer
 from sbert_retriever.serve.calls import Calls, StrictRoute
+from sbert_retriever.serve.faq_learning import learning_routes
 from sbert_retriever.serve.problems import responses
 from sbert_retriever.serve.schemas import (
     Deleted,
@@ -34,6 +35,7 @@ def faq_routes(calls: Calls) -> APIRouter:
     _asking(router, calls)
     _reading(router, calls)
     _writing(router, calls)
+    learning_routes(router, calls)
     return router
 
 

@@ -374,6 +374,60 @@ class FaqFeedback(_Own):
     good: bool
 
 
+class FaqCalibration(_Own):
+    """Learn from the feedback that was kept when to answer."""
+
+    target_precision: float = Field(
+        0.95, ge=0, le=1, description="The share of answers that shall be right."
+    )
+    dry_run: bool = Field(False, description="Report, and keep nothing.")
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"dry_run": True}]})
+
+
+class FaqCurvePoint(BaseModel):
+    """What answering from one confidence on comes to."""
+
+    confidence: float
+    precision: float
+    coverage: float
+
+
+class FaqCalibrated(BaseModel):
+    """What was learned, cross-validated."""
+
+    kept: bool = Field(description="Whether the FAQ goes by it from now on.")
+    questions: int = Field(description="How many were learned from.")
+    in_scope: int
+    exact: int = Field(description="How many others are phrasings of the FAQ.")
+    unclear: int = Field(description="How many others say nothing.")
+    scope_unknown: int = Field(description="Of how many only a wrong entry is known.")
+    answer_at: float = Field(description="The confidence from which on an answer is given.")
+    precision: float
+    coverage: float
+    accuracy: float
+    calibration_error: float
+    auroc: dict[str, float]
+    curve: list[FaqCurvePoint]
+
+
+class FaqGap(BaseModel):
+    """Questions that no entry answered and that are about the same."""
+
+    question: str = Field(description="The one in their middle.")
+    questions: list[str]
+    count: int = Field(description="How often they were asked.")
+    nearest: str | None = Field(description="The id of the nearest entry.")
+    score: float | None
+
+
+class FaqGaps(BaseModel):
+    """Gaps, the most asked first."""
+
+    gaps: list[FaqGap]
+    count: int = Field(description="How many there are in all.")
+
+
 class Deleted(BaseModel):
     """How many entries were deleted."""
 

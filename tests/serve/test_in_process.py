@@ -19,6 +19,7 @@ from sbert_retriever import Faq, FaqEntry, Passage, Retriever
 from sbert_retriever.faq import Thresholds
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.serve import ServeSettings, create_app, open_service
+from sbert_retriever.serve.keys import Keys
 from sbert_retriever.serve.scorer import SharedScorer
 from sbert_retriever.testing import HashEncoder
 
@@ -93,6 +94,57 @@ def test_searches_that_wait_for_the_model_are_encoded_together(client: Client) -
     done = models.encoder.counts
     assert done.shares - before.shares == 5
     assert done.batches - before.batches <= 2
+
+
+def test_feedback_that_was_kept_is_learned_from_while_the_service_runs(client: Client) -> None:
+    """It holds the folder: `faq calibrate` needed it stopped."""
+    asked = client()
+    few = asked.post("/faq/calibrate", json={})
+    assert (few.status_code, "give 30 at least" in few.text) == (400, True)
+    for n in range(20):
+        for question, entry, good in [
+            (f"so when are you open {n}", "hours", True),
+            (f"how do I return an item {n}", "return", True),
+            (f"when is number {n} open to anyone who wants it", "hours", False),
+        ]:
+            said = {"question": question, "entry": entry, "good": good}
+            assert asked.post("/faq/feedback", json=said).status_code == 201
+    question = {"question": "so when are you open then"}
+    assert asked.post("/faq/calibrate", json={"target_precision": 2}).status_code == 422
+    assert asked.post("/faq/calibrate").status_code == 422
+    body = {"target_precision": 0.8, "dry_run": True}
+    tried = asked.post("/faq/calibrate", json=body).json()
+    assert tried["kept"] is False
+    assert asked.post("/faq/ask", json=question).json()["confidence"] is None
+    found = asked.post("/faq/calibrate", json={**body, "dry_run": False}).json()
+    assert found == {**tried, "kept": True}
+    assert (found["questions"], found["in_scope"], found["scope_unknown"]) == (60, 40, 20)
+    assert found["precision"] >= 0.8
+    assert 0.5 < asked.post("/faq/ask", json=question).json()["confidence"] < 1
+
+
+def test_what_was_asked_in_vain_is_put_together_while_the_service_runs(client: Client) -> None:
+    asked = client(log_unanswered=True)
+    assert asked.get("/faq/gaps").json() == {"gaps": [], "count": 0}
+    for question in ("do you sell gift cards", "do you sell gift cards?", "capital of France"):
+        assert asked.post("/faq/ask", json={"question": question}).json()["outcome"] == "abstain"
+    found = asked.get("/faq/gaps").json()
+    assert found["count"] == 1
+    assert (found["gaps"][0]["question"], found["gaps"][0]["count"]) == (
+        "do you sell gift cards",
+        2,
+    )
+    both = asked.get("/faq/gaps", params={"min_size": 1, "limit": 1}).json()
+    assert (len(both["gaps"]), both["count"]) == (1, 2)
+    assert asked.get("/faq/gaps", params={"threshold": 2}).status_code == 422
+
+
+def test_to_learn_needs_a_key_as_to_write_does(client: Client) -> None:
+    asked = client(keys=Keys(["a key of some length"]))
+    assert asked.post("/faq/calibrate", json={}).status_code == 401
+    assert asked.get("/faq/gaps").status_code == 401
+    asked.headers["x-api-key"] = "a key of some length"
+    assert asked.get("/faq/gaps").status_code == 200
 
 
 class _Table:
