@@ -13,8 +13,7 @@ from sbert_retriever.faq import FaqEntry
 from sbert_retriever.serve.answers import entry_answer, faq_answer
 from sbert_retriever.serve.calls import Calls, StrictRoute
 from sbert_retriever.serve.faq_learning import learning_routes
-from sbert_retriever.serve.problems import responses
-from sbert_retriever.serve.schemas import (
+from sbert_retriever.serve.faq_schemas import (
     Deleted,
     FaqAnswerBody,
     FaqEntries,
@@ -25,6 +24,7 @@ from sbert_retriever.serve.schemas import (
     FaqQuestion,
     Kept,
 )
+from sbert_retriever.serve.problems import responses
 
 EntryId = Annotated[str, Path(min_length=1, max_length=1000, description="The entry's id.")]
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from sbert_retriever.serve.calls import Calls
+from sbert_retriever.serve.faq_schemas import FaqCalibrated, FaqCalibration, FaqGaps
 from sbert_retriever.serve.problems import responses
-from sbert_retriever.serve.schemas import FaqCalibrated, FaqCalibration, FaqGaps
 
 _CURVE_POINTS = 20
 
