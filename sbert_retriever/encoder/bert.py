@@ -42,7 +42,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Affine(Protocol):
     """An affine map, however its weights are kept."""
 
-    bias: Tensor
+    @property
+    def bias(self) -> Tensor:
+        """What is added: (out,)."""
 
     def __call__(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Map (..., in) to (..., out), into `out` (rows, out) where that is given and of use."""
