@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sbert_retriever.encoder.micro_batch import MicroBatcher, text_batcher
+from sbert_retriever.encoder.micro_batch import text_batcher
 from sbert_retriever.errors import InputError, InputTypeError, ModelError
+from sbert_retriever.forks import Lock
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.ingest.encoding import Encoded
+from sbert_retriever.micro_batching import MicroBatcher
 from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.types import Encoder, ModelIdentity, OnTruncate
 
@@ -58,7 +59,7 @@ class LazyEncoder:
             )
         self._encoder = None if model is None or self._name is not None else _checked(model)
         self._contract: Contract | None = None
-        self._guard = threading.Lock()
+        self._guard = Lock()
         self._batcher: MicroBatcher[str, Any] | None = None
 
     @property

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import threading
+import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -32,6 +35,39 @@ def data_dir() -> Path:
     if not folder:
         pytest.skip("SBERT_RETRIEVER_DATA is not set: no data sets to test with")
     return Path(folder)
+
+
+@pytest.fixture
+def forked() -> Callable[[Callable[[], bool]], bool | None]:
+    """Ask something in a forked child; None where it gives no answer and has to be ended."""
+    if not hasattr(os, "fork"):
+        pytest.skip("this system has no fork")
+
+    def answer(question: Callable[[], bool]) -> bool | None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python: fork with threads
+            child = os.fork()
+        if child == 0:
+            status = 2
+            try:
+                status = 0 if question() else 1
+            finally:
+                os._exit(status)
+        return _ended_well(child)
+
+    return answer
+
+
+def _ended_well(child: int, patience_s: float = 50) -> bool | None:
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status == 0
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 Server = TypeVar("Server", bound=HTTPServer)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TypeAlias
 
-from sbert_retriever.encoder.micro_batch import BatchCounts, MicroBatcher
+from sbert_retriever.micro_batching import BatchCounts, MicroBatcher
 from sbert_retriever.search.request import Query
 from sbert_retriever.types import SearchResult
 

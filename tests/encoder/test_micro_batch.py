@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from sbert_retriever import BiEncoder
-from sbert_retriever.encoder import micro_batch
-from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
+from sbert_retriever import BiEncoder, micro_batching
+from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder
 from sbert_retriever.errors import InputError, InputTypeError, ModelError
+from sbert_retriever.micro_batching import MicroBatcher
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.types import Encoder
 
@@ -161,9 +159,9 @@ class Stopped(threading.Event):
 @pytest.mark.parametrize("leads", [False, True])
 def test_one_that_is_stopped_as_it_waits_leaves_the_others_their_turn(monkeypatch, leads) -> None:
     """Ctrl-C or a time limit in a caller who waits, before or just after the lead came to it."""
-    gated, turn, job_of = Gated(), Stopped(), micro_batch._Job
+    gated, turn, job_of = Gated(), Stopped(), micro_batching._Job
 
-    def job(items: list[int]) -> micro_batch._Job:
+    def job(items: list[int]) -> micro_batching._Job:
         made = job_of(items)
         made.turn = turn
         return made
@@ -172,7 +170,7 @@ def test_one_that_is_stopped_as_it_waits_leaves_the_others_their_turn(monkeypatc
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(batcher.run, [0])
         assert gated.started.wait(60)
-        monkeypatch.setattr(micro_batch, "_Job", job)
+        monkeypatch.setattr(micro_batching, "_Job", job)
         stopped = pool.submit(batcher.run, [1])
         assert turn.waits.wait(60)
         monkeypatch.undo()
@@ -189,8 +187,7 @@ def test_one_that_is_stopped_as_it_waits_leaves_the_others_their_turn(monkeypatc
     assert batcher.waiting == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_waits_for_nobody_of_its_parent() -> None:
+def test_a_forked_child_waits_for_nobody_of_its_parent(forked) -> None:
     """The parent is in the middle of a batch, with another caller in line, when it is forked."""
     gated, parent = Gated(), os.getpid()
 
@@ -203,31 +200,10 @@ def test_a_forked_child_waits_for_nobody_of_its_parent() -> None:
         assert gated.started.wait(60)
         second = pool.submit(batcher.run, [1])
         queued(batcher, 2)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python: fork with threads
-            child = os.fork()
-        if child == 0:
-            status = 2
-            try:
-                status = 0 if batcher.run([3]) == [6] else 1
-            finally:
-                os._exit(status)
-        ended = wait_for(child)
+        ended = forked(lambda: batcher.run([3]) == [6])
         gated.open.set()
         assert (first.result(60), second.result(60)) == ([0], [2])
-    assert ended == 0
-
-
-def wait_for(child: int) -> int | None:
-    """The status that a child ends with; None where it had to be ended."""
-    for _ in range(1200):
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        threading.Event().wait(0.05)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    assert ended
 
 
 @pytest.mark.parametrize("settings", [{"most": 0}, {"wait_s": -0.1}, {"wait_s": 2}])

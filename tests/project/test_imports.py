@@ -16,8 +16,8 @@ RAY = ROOT / "integrations" / "sbert_ray"
 
 # Each room may import those before it, and itself; rooms in one set know nothing of each other.
 ORDER: list[set[str]] = [
-    {"errors", "closing"},
-    {"types"},
+    {"errors", "closing", "forks"},
+    {"types", "micro_batching"},
     {"encoder"},
     {"sparse"},
     {"index"},

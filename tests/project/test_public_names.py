@@ -32,12 +32,13 @@ from sbert_retriever import (
     TrainStep,
 )
 from sbert_retriever.encoder.colbert import ColbertEncoder
-from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, MicroBatcher
+from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder
 from sbert_retriever.encoder.two_encoders import TwoEncoders
 from sbert_retriever.evaluation.models import load_model
 from sbert_retriever.evaluation.significance import compare
 from sbert_retriever.evaluation.tasks import Plan, make_plan
 from sbert_retriever.faq import Calibration, Feedback, Gap, Labelled, Thresholds
+from sbert_retriever.micro_batching import MicroBatcher
 from sbert_retriever.mining import (
     communities,
     find_clusters,
