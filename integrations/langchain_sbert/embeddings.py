@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
+from sbert_retriever.forks import Lock
 from sbert_retriever.types import OnTruncate
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class _Loaded:
     """A model that is loaded once, by one thread; copies and pickles begin without it."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._guard = Lock()
         self._encoder: BiEncoder | None = None
 
     def get(self, load: Callable[[], BiEncoder]) -> BiEncoder:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
 from sbert_retriever.encoder.vector_file import VectorFile
 from sbert_retriever.encoder.weights import fingerprint, stored_precision, weight_files
 from sbert_retriever.errors import InputError, TextTooLongError, TruncationWarning
+from sbert_retriever.forks import Lock
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class BiEncoder:
             max_length=checkpoint.max_length,
             lowercase=checkpoint.lowercase,
         )
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._model: tuple[Backbone, Head] | None = None
 
     @classmethod

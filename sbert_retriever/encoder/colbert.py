@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from sbert_retriever.encoder.texts import checked, windows
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.encoder.weights import load_tensor, weight_files
 from sbert_retriever.errors import ModelFormatError
+from sbert_retriever.forks import Lock
 from sbert_retriever.types import Role
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ColbertEncoder:
         )
         self._pad_id = texts.pad_id
         self._roles = {role: role_tokens(role, texts, settings, checkpoint) for role in _ROLES}
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._model: tuple[Backbone, nn.Module] | None = None
 
     @classmethod

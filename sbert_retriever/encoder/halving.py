@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from sbert_retriever.encoder.batching import TokenBatch
 from sbert_retriever.errors import FallbackWarning, ModelError
+from sbert_retriever.forks import Lock
 
 Run = Callable[[TokenBatch], Tensor]
 """What is made of a batch, one row a text."""
@@ -40,7 +40,7 @@ class HalvingRunner:
         """Tokens in a batch, as far as is known to fit."""
         self._device = device
         self._way_out = "with cpu_fallback=True, " if has_spare else ""
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._warned = False
 
     def __call__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.results import Results
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.errors import InputError, ModelError
+from sbert_retriever.forks import Lock
 
 
 def _silent(count: int) -> None:
@@ -68,7 +68,7 @@ class PairRunner:
         )
         template = pair_template(texts.example_pair())
         self._tokenizer = PairTokenizer(texts, template, windowed=windowed)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._model: Classifier | None = None
 
     def tokens(self, pairs: Sequence[Pair], max_length: int | None = None) -> PairTokens:

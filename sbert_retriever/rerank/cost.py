@@ -8,13 +8,14 @@ nothing.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from sbert_retriever.forks import Lock
 
 Lengths: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 
@@ -35,7 +36,7 @@ class CostModel:
     def __init__(self) -> None:
         self._shape: npt.NDArray[np.float64] | None = None
         self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def ready(self) -> bool:

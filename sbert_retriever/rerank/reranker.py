@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError
+from sbert_retriever.forks import Lock
 from sbert_retriever.index.steps import RetryPolicy, Steps, arun, run, work
 from sbert_retriever.rerank.cost import CostModel
 from sbert_retriever.rerank.early_stop import Settled, worth_scoring
@@ -95,7 +95,7 @@ class Reranker:
         self._raises = on_failure == "raise"
         self._rrf_k = rrf_k
         self._clock = clock
-        self._warming = threading.Lock()
+        self._warming = Lock()
 
     @classmethod
     def load(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -11,6 +10,7 @@ from os import PathLike, fspath
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from sbert_retriever.errors import InputError, InputTypeError
+from sbert_retriever.forks import Lock
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.rerank.late import TokenEncoder
@@ -158,7 +158,7 @@ class _Models(Generic[Spec, Model]):
     def __init__(self, made: Callable[[Spec | str], Model], given: Spec | None) -> None:
         self._made = made
         self._named: dict[str, Model] = {}
-        self._guard = threading.Lock()
+        self._guard = Lock()
         self.given = None if given is None else made(given)
 
     def get(self, name: str | None) -> Model | None:

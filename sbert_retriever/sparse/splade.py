@@ -7,7 +7,6 @@ counts: words that are not in the text get weight too, if they could stand there
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +24,7 @@ from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.encoder.weights import fingerprint
 from sbert_retriever.errors import ModelFormatError
+from sbert_retriever.forks import Lock
 from sbert_retriever.types import SparseIdentity, SparseVector
 
 # A row of logits has the vocabulary's width: batches are small.
@@ -51,7 +51,7 @@ class Splade:
             max_length=checkpoint.max_length,
             lowercase=checkpoint.lowercase,
         )
-        self._guard = threading.Lock()
+        self._guard = Lock()
         self._model: Any = None
 
     @classmethod

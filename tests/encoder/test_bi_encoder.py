@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -291,31 +291,31 @@ def test_half_precision_gives_float32(tiny, tiny_folder):
     assert vectors == pytest.approx(tiny.encode_passages(["cat", "dog house"]), abs=1e-2)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_can_encode(tiny):
+def test_a_forked_child_can_encode(tiny, forked):
     """After a fork the child encodes with the parent's instance instead of hanging."""
     texts = texts_of(60)
     before = tiny.encode_passages(texts)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python: fork with threads
-        child = os.fork()
-    if child == 0:
-        same = np.abs(tiny.encode_passages(texts) - before).max() < 1e-5
-        os._exit(0 if same else 1)
-    assert wait_for(child) == 0
+    assert forked(lambda: np.abs(tiny.encode_passages(texts) - before).max() < 1e-5)
 
 
-def wait_for(child, seconds=60):
-    import time
+def test_a_forked_child_waits_for_no_loading_of_its_parent(tiny_folder, forked):
+    """Another thread of the parent reads the weights, or finds no memory, as it is forked."""
+    encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32")
+    held, done = threading.Event(), threading.Event()
 
-    for _ in range(seconds * 20):
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.05)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    return None
+    def hold():
+        with encoder._lock, encoder._in_halves._lock:
+            held.set()
+            assert done.wait(120)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert held.wait(60)
+        assert forked(lambda: encoder.encode_passages(["cat"]).shape == (1, encoder.dim))
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_identity_tells_weights_apart(tiny, tiny_folder, tmp_path):
