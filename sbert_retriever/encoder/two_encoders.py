@@ -16,7 +16,7 @@ from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.bi_encoder import BiEncoder, Encoding
 from sbert_retriever.encoder.checkpoint import has_routes, read_routes
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
-from sbert_retriever.encoder.resolve import locate
+from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.errors import InputError, ModelFormatError
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 
@@ -36,6 +36,9 @@ class TwoEncoders:
         InputError: Their vectors have different widths.
     """
 
+    joins_callers = True
+    """Questions of several threads are answered sooner in one batch than one after the other."""
+
     def __init__(self, query: BiEncoder, passage: BiEncoder, *, name: str) -> None:
         if query.dim != passage.dim:
             raise InputError(
@@ -53,6 +56,10 @@ class TwoEncoders:
         *,
         device: str = "auto",
         dtype: str = "auto",
+        revision: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        token: str | None = None,
+        local_files_only: bool | None = None,
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
         max_length: int | None = None,
@@ -61,15 +68,23 @@ class TwoEncoders:
         normalize: bool | None = None,
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
+        cpu_fallback: bool = False,
     ) -> TwoEncoders:
         """Load a Router with a query and a document route; arguments are those of `BiEncoder.load`.
 
         Raises:
             ModelNotFoundError: Nothing answers to the name.
             ModelFormatError: It is no Router, or its files cannot be used.
+            DeviceError: The device is not on this machine.
+            MissingExtraError: The weights are ONNX, and onnx is not installed.
             InputError: An argument is out of range.
         """
-        found = locate(name)
+        chosen = choose_device(device)
+        floating = choose_dtype(dtype, chosen, int8=True)
+        hub = HubOptions(
+            revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
+        )
+        found = locate(name, hub)
         if not has_routes(found.folder):
             raise ModelFormatError(
                 f"{found.name} has no router_config.json, expected two encoders in a Router: load "
@@ -79,8 +94,6 @@ class TwoEncoders:
             max_length=max_length, truncate_dim=truncate_dim, pooling=pooling, normalize=normalize
         )
         prompts: dict[Role, str | None] = {"query": query_prompt, "passage": passage_prompt}
-        chosen = choose_device(device)
-        floating = choose_dtype(dtype, chosen)
         made: dict[Role, BiEncoder] = {}
         for role, read in read_routes(found.folder).items():
             checkpoint = adjusted(read, wanted)
@@ -95,6 +108,7 @@ class TwoEncoders:
                 truncate_dim=truncate_dim,
                 on_truncate=on_truncate,
                 batch_tokens=batch_tokens,
+                cpu_fallback=cpu_fallback,
             )
         return cls(made["query"], made["passage"], name=found.name)
 

@@ -230,9 +230,10 @@ CALLS = {
     "log_unanswered=False, log=None)",
     create_app: "(service, settings=None)",
     serve: "(service, settings=None, *, on_listening=None)",
-    TwoEncoders.load: "(name, *, device='auto', dtype='auto', query_prompt=None, "
-    "passage_prompt=None, max_length=None, truncate_dim=None, pooling=None, normalize=None, "
-    "on_truncate='warn', batch_tokens=None)",
+    TwoEncoders.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
+    "token=None, local_files_only=None, query_prompt=None, passage_prompt=None, max_length=None, "
+    "truncate_dim=None, pooling=None, normalize=None, on_truncate='warn', batch_tokens=None, "
+    "cpu_fallback=False)",
     Trainer: "(config, output, *, data=None)",
     Trainer.train: "(*, resume=False, on_log=None)",
     TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "

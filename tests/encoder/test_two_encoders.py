@@ -1,0 +1,79 @@
+"""An encoder for queries and one for passages: each option of the one is an option of the pair."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sbert_retriever import BiEncoder
+from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.errors import ModelNotFoundError
+from sbert_retriever.testing import tiny_bert
+
+TEXTS = ["cat", "one two", "a zebra in the house"]
+MODULES = "sentence_transformers.models."
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def router(tmp_path_factory) -> Path:
+    """A Router of two small encoders with weights of their own, as their library saves one."""
+    folder = tmp_path_factory.mktemp("router")
+    structure = {}
+    for seed, route in enumerate(["query", "document"]):
+        tiny_bert(folder / route, seed=seed)
+        structure[route] = [route, f"{route}/1_Pooling"]
+    types = {
+        part: MODULES + ("Pooling" if part.endswith("Pooling") else "Transformer")
+        for parts in structure.values()
+        for part in parts
+    }
+    described = {"types": types, "structure": structure, "parameters": {}}
+    (folder / "router_config.json").write_text(json.dumps(described), encoding="utf-8")
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": f"{MODULES}Router"},
+        {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{MODULES}Normalize"},
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:dtype='int8' runs through torch")
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_each_role_has_the_vectors_of_its_own_encoder(router: Path, dtype: str) -> None:
+    both = TwoEncoders.load(router, device="cpu", dtype=dtype)
+    query, passage = (
+        BiEncoder.load(router / route, device="cpu", dtype=dtype) for route in ("query", "document")
+    )
+    np.testing.assert_allclose(both.encode_queries(TEXTS), query.encode_queries(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(
+        both.encode_passages(TEXTS), passage.encode_passages(TEXTS), atol=1e-6
+    )
+    assert np.abs(both.encode_queries(TEXTS) - both.encode_passages(TEXTS)).max() > 1e-2
+
+
+def test_callers_of_a_pair_are_joined_as_those_of_one(router: Path) -> None:
+    assert TwoEncoders.load(router, device="cpu").joins_callers
+    assert BiEncoder.joins_callers
+
+
+def test_a_text_without_memory_may_go_to_the_cpu(router: Path) -> None:
+    both = TwoEncoders.load(router, device="cpu", cpu_fallback=True)
+    assert (both.query._cpu_fallback, both.passage._cpu_fallback) == (True, True)
+
+
+def test_a_pair_comes_from_a_revision_of_the_hub_s_cache(router: Path, tmp_path: Path) -> None:
+    cached = tmp_path / "models--me--two"
+    shutil.copytree(router, cached / "snapshots" / REVISION)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "second").write_text(REVISION, encoding="utf-8")
+    found = TwoEncoders.load(
+        "me/two", revision="second", cache_dir=tmp_path, local_files_only=True, device="cpu"
+    )
+    assert (found.name, found.dim) == ("me/two", 32)
+    with pytest.raises(ModelNotFoundError):
+        TwoEncoders.load("me/two", revision="first", cache_dir=tmp_path, local_files_only=True)
