@@ -1,15 +1,17 @@
-"""Every error and warning that this project raises.
+"""Every error and warning that reaches whoever calls this project.
 
 ```text
 SbertError
 ├── InputError (ValueError)            a value the caller gave
+│   └── AbsentError                    a library to measure against is not here, or lacks the model
 ├── InputTypeError (TypeError)         a type the caller gave
 ├── MissingExtraError (ImportError)    an optional package is not installed
 ├── ModelError
 │   ├── ModelNotFoundError             no folder, package or hub holds the name
 │   ├── ModelFormatError               the files are there and cannot be used
 │   ├── TextTooLongError (ValueError)  on_truncate="error" and a text is longer than the model reads
-│   └── DeviceError                    the device asked for is absent
+│   ├── DeviceError                    the device asked for is absent
+│   └── GivenUpError                   an encoding that nobody waits for any more
 ├── ReadError                          a file that cannot be read
 ├── StoreError
 │   ├── CollectionNotFoundError
@@ -26,7 +28,9 @@ SbertWarning (UserWarning)
 └── FallbackWarning                    something asked for was replaced by the next best
 ```
 
-A message says what was found, what was expected and what to do.
+A message says what was found, what was expected and what to do. Signals between two modules, caught
+before they reach a caller (a record that is left out, a kernel that is not there), stand where they
+are raised.
 """
 
 from __future__ import annotations
@@ -43,6 +47,10 @@ class SbertError(Exception):
 
 class InputError(SbertError, ValueError):
     """A value that the caller gave cannot be used."""
+
+
+class AbsentError(InputError):
+    """A library is not installed, or has not the model: the message says what to do."""
 
 
 class InputTypeError(SbertError, TypeError):
@@ -87,6 +95,10 @@ class TextTooLongError(ModelError, ValueError):
 
 class DeviceError(ModelError):
     """The device asked for is not on this machine."""
+
+
+class GivenUpError(ModelError):
+    """An encoding that nobody waits for any more ended between two batches."""
 
 
 class ReadError(SbertError):

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sbert_retriever.bench.contenders import Contender, Filled, Models, Pairs
-from sbert_retriever.errors import InputError
-
-
-class AbsentError(InputError):
-    """A library is not installed, or has not the model: the message says what to do."""
+from sbert_retriever.errors import AbsentError
 
 
 def sentence_transformers(models: Models, scratch: Path) -> Contender:

@@ -127,7 +127,8 @@ def _contenders(models: Models, names: list[str], scratch: Path) -> list[Contend
         InputError: A name is none of theirs.
     """
     from sbert_retriever.bench.contenders import ours
-    from sbert_retriever.bench.others import OTHERS, AbsentError
+    from sbert_retriever.bench.others import OTHERS
+    from sbert_retriever.errors import AbsentError
 
     unknown = [name for name in names if name not in OTHERS]
     if unknown:

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 from sbert_retriever.bench.cases import CASES, Bench, run
 from sbert_retriever.bench.contenders import Contender, Filled, Models, ours
 from sbert_retriever.bench.measure import Measured, in_turn, medians_in_turn
-from sbert_retriever.bench.others import OTHERS, AbsentError
+from sbert_retriever.bench.others import OTHERS
 from sbert_retriever.bench.report import as_json, table
 from sbert_retriever.bench.texts import LONG_WORDS, python_texts
 from sbert_retriever.cli.app import app
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import AbsentError, InputError
 from sbert_retriever.testing import tiny_bert
 
 

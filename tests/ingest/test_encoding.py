@@ -7,7 +7,8 @@ import pytest
 from qdrant_client import QdrantClient
 
 from sbert_retriever import BiEncoder, Passage, Retriever
-from sbert_retriever.encoder.giving_up import GivenUpError, stop_event
+from sbert_retriever.encoder.giving_up import stop_event
+from sbert_retriever.errors import GivenUpError
 from sbert_retriever.ingest import sync
 from sbert_retriever.ingest.encoding import Thread
 from sbert_retriever.testing import HashEncoder, tiny_bert
