@@ -78,6 +78,8 @@ class MicroBatcher(Generic[Item, Result]):
         size: What an item counts for; None is 1 each.
         wait_s: Seconds that a batch waits for more callers right after one that several shared.
             Nobody waits for this where nobody else is there.
+        check: Called by whoever does the batches before each; what it raises ends that caller's
+            call, and the next in line takes over.
 
     Raises:
         InputError: `most` or `wait_s` is out of range.
@@ -95,6 +97,7 @@ class MicroBatcher(Generic[Item, Result]):
         most: int = 64,
         size: Callable[[Item], int] | None = None,
         wait_s: float = 0.002,
+        check: Callable[[], object] | None = None,
     ) -> None:
         if most < 1 or not 0 <= wait_s < 1:
             raise InputError(
@@ -102,6 +105,7 @@ class MicroBatcher(Generic[Item, Result]):
             )
         self._function, self._most, self._wait_s = function, most, wait_s
         self._size = size or _one
+        self._check = check or _fine
         self._counts = BatchCounts()
         self._begin()
         in_forked_children(self._begin)
@@ -141,6 +145,7 @@ class MicroBatcher(Generic[Item, Result]):
                 self._arrival.notify()
             job.turn.wait()
             while not job.done:
+                self._check()
                 self._batch()
         finally:
             with self._guard:
@@ -239,3 +244,7 @@ class MicroBatcher(Generic[Item, Result]):
 
 def _one(_: object) -> int:
     return 1
+
+
+def _fine() -> None:
+    """Nothing ends a call."""

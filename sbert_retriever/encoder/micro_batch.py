@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from sbert_retriever.encoder.giving_up import check_wanted, for_others_too
 from sbert_retriever.encoder.texts import checked
 from sbert_retriever.errors import InputError
 from sbert_retriever.micro_batching import BatchCounts, MicroBatcher
@@ -26,14 +27,20 @@ _CHARACTERS_OF_SPECIAL_TOKENS = 10
 
 def text_batcher(encode: Callable[[list[str]], Vectors]) -> MicroBatcher[str, Any]:
     """A micro-batcher of texts, whose results are the rows of what `encode` gives."""
-    return MicroBatcher(encode, most=_CHARACTERS_AT_ONCE, size=_characters)  # type: ignore[arg-type]  # rows of an array
+
+    def encoded(texts: list[str]) -> Vectors:
+        with for_others_too():
+            return encode(texts)
+
+    return MicroBatcher(encoded, most=_CHARACTERS_AT_ONCE, size=_characters)  # type: ignore[arg-type]  # rows of an array
 
 
 class MicroBatchedEncoder:
     """An encoder whose callers in several threads are encoded together. Itself an `Encoder`.
 
     Vectors are those that the encoder gives, but for the last digits: padding differs. It never
-    warns of truncation.
+    warns of truncation. A caller that is given up ends between two batches; none ends within one,
+    which has texts of others.
 
     Args:
         encoder: What encodes.
@@ -52,6 +59,7 @@ class MicroBatchedEncoder:
             most=_CHARACTERS_AT_ONCE,
             size=lambda item: _characters(item[1]),
             wait_s=wait_s,
+            check=check_wanted,
         )
 
     @property
@@ -114,6 +122,10 @@ class MicroBatchedEncoder:
         return np.stack(rows) if rows else np.empty((0, self.dim), dtype=np.float32)
 
     def _encode(self, items: list[tuple[Role, str]]) -> Sequence[Any]:
+        with for_others_too():
+            return self._rows(items)
+
+    def _rows(self, items: list[tuple[Role, str]]) -> list[Any]:
         rows: list[Any] = [None] * len(items)
         roles: tuple[Role, Role] = ("query", "passage")
         for role in roles:

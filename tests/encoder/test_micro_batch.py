@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import numpy as np
 import pytest
 
 from sbert_retriever import BiEncoder, micro_batching
-from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder
-from sbert_retriever.errors import InputError, InputTypeError, ModelError
+from sbert_retriever.encoder.giving_up import check_wanted, stop_event
+from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder, text_batcher
+from sbert_retriever.errors import GivenUpError, InputError, InputTypeError, ModelError
+from sbert_retriever.ingest.encoding import Thread
 from sbert_retriever.micro_batching import MicroBatcher
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.types import Encoder
@@ -206,6 +209,29 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(forked) -> None:
     assert ended
 
 
+def test_a_check_ends_the_call_of_whoever_does_the_work() -> None:
+    """Between two batches; the next in line, who is not asked to end, takes over."""
+    ends, gated = threading.Event(), Gated()
+
+    def check() -> None:
+        if ends.is_set():
+            ends.clear()
+            raise TimeoutError("enough")
+
+    batcher = MicroBatcher(gated, most=2, check=check)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(batcher.run, range(1000))
+        assert gated.started.wait(60)
+        second = pool.submit(batcher.run, [7])
+        queued(batcher, 2)
+        ends.set()
+        gated.open.set()
+        with pytest.raises(TimeoutError, match="enough"):
+            first.result(60)
+        assert second.result(60) == [14]
+    assert len(gated.batches) <= 3
+
+
 @pytest.mark.parametrize("settings", [{"most": 0}, {"wait_s": -0.1}, {"wait_s": 2}])
 def test_settings_are_checked(settings) -> None:
     with pytest.raises(InputError, match="expected 1 or more"):
@@ -228,6 +254,64 @@ def test_vectors_of_many_threads_are_those_of_one(minilm: BiEncoder) -> None:
         np.testing.assert_allclose(vectors, expected, atol=2e-6)
     assert shared.counts.items == 64
     assert shared.counts.batches < shared.counts.shares
+
+
+class Looking(HashEncoder):
+    """Looks between two batches, as a BiEncoder does, whether its work is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started, self.open = threading.Event(), threading.Event()
+
+    def encode_passages(self, texts: list[str]) -> np.ndarray:
+        self.started.set()
+        assert self.open.wait(60)
+        check_wanted()
+        return super().encode_passages(texts)
+
+
+def test_an_index_that_is_given_up_ends_nobody_else() -> None:
+    """It leads a batch as it is given up: that goes to its end, and its own next one does not."""
+    slow = Looking()
+    shared = MicroBatchedEncoder(slow)
+    texts = [str(n) * 1500 for n in range(20)]  # more than a batch
+    with ThreadPoolExecutor(1) as pool:
+        with Thread() as index:
+            given_up = index.submit(shared.encode_passages, texts)
+            assert slow.started.wait(60)
+            other = pool.submit(shared.encode_passages, ["asked"])
+            queued(shared._batcher, 2)
+        slow.open.set()
+        np.testing.assert_array_equal(other.result(60), HashEncoder().encode_passages(["asked"]))
+        with pytest.raises(GivenUpError):
+            given_up.result(60)
+    assert shared.counts.items < len(texts)
+
+
+def test_whoever_is_given_up_ends_nobody_in_its_batch() -> None:
+    """Its first batch has the others' texts, too, and is not done again for each of them."""
+    stop = threading.Event()
+    calls: list[int] = []
+
+    class Ended(HashEncoder):
+        def encode_queries(self, texts: list[str]) -> np.ndarray:
+            calls.append(len(texts))
+            stop.set()
+            check_wanted()
+            return super().encode_queries(texts)
+
+    def asked(shared) -> np.ndarray:
+        stop_event.set(stop)
+        return np.stack(shared(["a", "b"]))
+
+    for shared in (
+        MicroBatchedEncoder(Ended()).encode_queries,
+        text_batcher(Ended().encode_queries).run,
+    ):
+        stop.clear()
+        vectors = copy_context().run(asked, shared)
+        np.testing.assert_array_equal(vectors, HashEncoder().encode_queries(["a", "b"]))
+    assert calls == [2, 2]
 
 
 def test_a_shared_encoder_is_an_encoder(minilm: BiEncoder) -> None:

@@ -222,7 +222,7 @@ CALLS = {
     switch_collection: "(location, collection_name, to_collection_name, *, drop_old=False, "
     "api_key=None)",
     drop_collection: "(location, collection_name, *, api_key=None)",
-    MicroBatcher: "(function, *, most=64, size=None, wait_s=0.002)",
+    MicroBatcher: "(function, *, most=64, size=None, wait_s=0.002, check=None)",
     MicroBatcher.run: "(items)",
     MicroBatchedEncoder: "(encoder, *, wait_s=0.002, turn=None)",
     open_service: "(location, *, collection_name='default', faq_name='faq', model=None, "
