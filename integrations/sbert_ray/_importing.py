@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sbert_ray._shards import Manifest, ShardFolder, latest
-from sbert_retriever.errors import InputError, ReadError
+from sbert_retriever.errors import InputError, InputTypeError, ReadError
 from sbert_retriever.ingest.exchange import Entry, ExportHeader
 from sbert_retriever.types import Failure, Passage
 
@@ -80,10 +81,31 @@ class ShardExport:
             self.failures.append(Failure(name, str(error)))
             return
         for row in rows:
-            found = values[row]
-            metadata = json.loads(found["metadata"])
-            passage = Passage(found["id"], found["text"], metadata, found["source"])
-            yield Entry(None, passage, vectors[row])
+            try:
+                passage = _passage(values[row])
+            except (InputError, InputTypeError) as error:
+                number = int(row) + 1
+                reason = f"{name}, row {number}: {error}"
+                self.failures.append(Failure(f"{name}#{number}", reason))
+            else:
+                yield Entry(None, passage, vectors[row])
+
+
+def _passage(values: Mapping[str, Any]) -> Passage:
+    """A row as a passage.
+
+    Raises:
+        InputError: The id is empty, or the metadata are no JSON.
+        InputTypeError: A value is missing, or is no text.
+    """
+    text = values["metadata"]
+    if not isinstance(text, str):
+        raise InputTypeError(f"its metadata are {type(text).__name__}, expected JSON as text")
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"its metadata are no JSON ({error}): encode it again") from error
+    return Passage(values["id"], values["text"], metadata, values["source"])
 
 
 def _vectors(table: pa.Table, dim: int) -> npt.NDArray[np.float32]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sbert_retriever.errors import InputError
+from sbert_retriever.types.checks import in_range, whole
 
 _CORES = 4
 
@@ -23,6 +24,7 @@ class Workers:
 
     Raises:
         InputError: A number is out of range.
+        InputTypeError: One is no number, or the count no whole one.
 
     Examples:
         >>> Workers(count=8, gpus=1).count
@@ -34,10 +36,13 @@ class Workers:
     gpus: float | None = None
 
     def __post_init__(self) -> None:
-        if self.count is not None and self.count < 1:
-            raise InputError(f"Workers.count is {self.count}, expected at least 1")
+        if self.count is not None:
+            whole("Workers.count", self.count, least=1)
         for name, value in (("cpus", self.cpus), ("gpus", self.gpus)):
-            if value is not None and (value < 0 or (value > 1 and value != int(value))):
+            if value is None:
+                continue
+            in_range(name, value, least=0, whole=False, of="Workers")
+            if value > 1 and value != int(value):
                 raise InputError(
                     f"Workers.{name} is {value}, expected a whole number, or a part of 1"
                 )

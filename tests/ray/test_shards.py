@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from sbert_ray import import_parquet
 from sbert_ray._answers import Tally
 from sbert_ray._models import Model
@@ -17,7 +20,14 @@ from sbert_ray._windows import Window, key_of, windows
 from sbert_ray._writing import ShardWriter
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, MissingExtraError, ReadError, SbertError
+from sbert_retriever.errors import (
+    AbsentError,
+    GivenUpError,
+    InputError,
+    MissingExtraError,
+    ReadError,
+    SbertError,
+)
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.points import Layout, draft
 from sbert_retriever.testing import HashEncoder
@@ -159,6 +169,36 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("metadata", '{"cut": ', "its metadata are no JSON"),
+        ("metadata", "[1, 2]", "metadata .*is list, expected Mapping"),
+        ("metadata", None, "its metadata are NoneType"),
+        ("id", "", "id is empty"),
+        ("text", None, "text .*is NoneType"),
+    ],
+)
+def test_a_damaged_row_is_left_out_and_named(tmp_path: Path, column, value, says: str) -> None:
+    """The rows around it come in, and so do other shards."""
+    write([*PASSAGES, Passage("c", "more")], tmp_path / "out")
+    write([Passage("d", "another shard")], tmp_path / "out", run=2)
+    first = min((tmp_path / "out").glob("*.parquet"))
+    table = parquet.read_table(first)
+    values = table.column(column).to_pylist()
+    values[1] = value
+    field = table.schema.field(column).with_nullable(True)
+    place = table.schema.get_field_index(column)
+    table = table.set_column(place, field, pa.array(values, field.type))
+    parquet.write_table(table, first)
+    report = import_parquet(tmp_path / "out", tmp_path / "index")
+    assert (report.added, report.failed) == (3, 1)
+    assert report.failures[0].id == f"{first.name}#2"
+    assert re.match(rf"{first.name}, row 2: .*{says}", report.failures[0].reason)
+    with Retriever.open(tmp_path / "index", model=Counting(dim=16)) as retriever:
+        assert {p.id for p in retriever.get(["a", "c", "d"])} == {"a", "c", "d"}
+
+
+@pytest.mark.parametrize(
     ("change", "says"),
     [({"format": "another"}, "upgrade"), ({"version": 9}, "upgrade"), ({"contract": 3}, "damaged")],
 )
@@ -198,7 +238,7 @@ def test_a_worker_sends_a_server_what_index_sends(server) -> None:
 
 def test_errors_come_back_as_their_own_class() -> None:
     missing = MissingExtraError("onnx", extra="offline", purpose="read it")
-    for error in (ReadError("why"), missing):
+    for error in (ReadError("why"), GivenUpError("why"), AbsentError("why"), missing):
         line = json.dumps({"error": [type(error).__name__, str(error)]})
         with pytest.raises(type(error)) as caught:
             Tally().add(line)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from sbert_ray import Workers
 from sbert_ray.workers import Pool, settled
 
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, InputTypeError
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,18 @@ def test_what_does_not_fit_is_refused_where_nothing_can_be_added(asked, resource
     assert settled(asked, resources, growing=True).count >= 1
 
 
-@pytest.mark.parametrize("wrong", [{"count": 0}, {"cpus": 1.5}, {"gpus": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"count": 0}, {"cpus": 1.5}, {"gpus": -1}, {"cpus": math.inf}, {"gpus": math.nan}]
+)
 def test_numbers_out_of_range_are_refused(wrong) -> None:
     with pytest.raises(InputError, match="Workers"):
+        Workers(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"count": 2.5}, {"count": "2"}, {"count": True}, {"cpus": "2"}, {"gpus": False}]
+)
+def test_what_is_no_number_of_workers_is_refused(wrong) -> None:
+    """Not by Ray, or by a comparison deep inside."""
+    with pytest.raises(InputTypeError, match=rf"Workers.{next(iter(wrong))} is .*number"):
         Workers(**wrong)
