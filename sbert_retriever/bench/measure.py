@@ -21,14 +21,12 @@ class Measured:
         contender: Who did it.
         unit: Of the rates: "texts/s", "pairs/s", "passages/s", "questions/s".
         rates: One for each round, in their order.
-        note: What else should be known of it; "" is nothing.
     """
 
     case: str
     contender: str
     unit: str
     rates: tuple[float, ...]
-    note: str = ""
 
     @property
     def median(self) -> float:
@@ -76,8 +74,13 @@ def timed(task: Task) -> float:
 
 
 def settle() -> None:
-    """Wait for the GPUs, where there are any."""
+    """Wait for every GPU that this process works on, where there are any."""
     import torch
 
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    if torch.cuda.is_initialized():
+        for number in range(torch.cuda.device_count()):
+            # Waiting for a GPU that is not used would take memory of it.
+            if torch.cuda.memory_reserved(number):
+                torch.cuda.synchronize(number)
+    if torch.backends.mps.is_available():
+        torch.mps.synchronize()

@@ -5,11 +5,12 @@ import json
 import sys
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from sbert_retriever.bench.cases import CASES, Bench, run
 from sbert_retriever.bench.contenders import Contender, Filled, Models, ours
-from sbert_retriever.bench.measure import Measured, in_turn, medians_in_turn
+from sbert_retriever.bench.measure import Measured, in_turn, medians_in_turn, settle
 from sbert_retriever.bench.others import OTHERS
 from sbert_retriever.bench.report import as_json, table
 from sbert_retriever.bench.texts import LONG_WORDS, python_texts
@@ -32,6 +33,17 @@ def models(tmp_path_factory):
 
 def words(listed):
     return [len(text.split()) for text in listed]
+
+
+def test_a_time_ends_when_every_gpu_in_use_has_ended(monkeypatch):
+    """The second and third of three hold memory of this process; the first is somebody else's."""
+    waited = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda number: 1024 * number)
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    settle()
+    assert waited == [1, 2]
 
 
 def test_texts_are_real_different_and_of_their_lengths(texts):
