@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ _HEADER_BYTES = 128
 class VectorFile:
     """Writes float32 rows to a .npy file, which is put in place whole when it is closed.
 
+    Of two that write to one path at a time, the file of the later to end stays. One that is killed
+    leaves a `.partial` file beside it.
+
     Args:
         path: Where it is put; a file of that name is replaced.
         dim: Width of a row.
@@ -35,10 +39,10 @@ class VectorFile:
 
     def __init__(self, path: str | os.PathLike[str], dim: int) -> None:
         self.path = Path(path)
-        self._partial = self.path.with_name(f"{self.path.name}.partial")
+        self._partial = self.path.with_name(f"{self.path.name}.{uuid4().hex[:12]}.partial")
         self._dim, self._rows = dim, 0
         try:
-            self._file = self._partial.open("wb")
+            self._file = self._partial.open("xb")
         except OSError as error:
             raise InputError(
                 f"{self.path} cannot be written ({error.strerror}): name a file in a folder that "

@@ -170,6 +170,17 @@ def test_a_full_disk_is_told_and_keeps_no_part(tmp_path, rows):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_two_that_write_one_file_at_a_time_both_end_whole(tmp_path):
+    first, second = (VectorFile(tmp_path / "v.npy", 2) for _ in range(2))
+    with first:
+        first.append(np.full((3, 2), 1, dtype=np.float32))
+        with second:
+            second.append(np.full((5, 2), 2, dtype=np.float32))
+        assert second.read().tolist() == [[2.0, 2.0]] * 5
+    assert first.read().tolist() == [[1.0, 1.0]] * 3
+    assert [path.name for path in tmp_path.iterdir()] == ["v.npy"]
+
+
 def test_the_header_has_room_for_any_number_of_rows(tmp_path):
     file = VectorFile(tmp_path / "v.npy", 3)
     with file:
