@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug, given = _without_debug(given)
     _settle_streams()
-    with _own_warnings(debug=debug):
+    with _own_warnings(debug=debug), _own_notes():
         try:
             _check_folder()
             _invoke([*given] or ["--help"])
@@ -122,6 +123,27 @@ def _own_warnings(*, debug: bool) -> Iterator[None]:
 
         warnings.showwarning = show  # type: ignore[assignment]  # the same arguments, in one tuple
         yield
+
+
+class _Said(logging.Handler):
+    """Records as plain lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+@contextmanager
+def _own_notes() -> Iterator[None]:
+    """What the encoder says of a long wait: that a kernel is compiled."""
+    logger, handler = logging.getLogger("sbert_retriever.encoder"), _Said()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
 
 
 def _check_folder() -> None:

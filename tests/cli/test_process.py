@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from sbert_retriever import Retriever
+from sbert_retriever.cli.entry import _own_notes
 
 Run = Callable[..., Any]
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -181,3 +183,12 @@ def _stopped(
     process.send_signal(how)
     out, err = process.communicate()
     return process.returncode, out, err
+
+
+def test_what_the_encoder_says_of_a_long_wait_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("sbert_retriever.encoder")
+    with _own_notes():
+        logger.info("compiled it in %.1f s", 3.14)
+    logger.info("and nothing of this later")
+    assert capsys.readouterr().err == "sbert-retriever: compiled it in 3.1 s\n"
+    assert not logger.handlers

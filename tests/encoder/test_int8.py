@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
+import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -52,10 +55,10 @@ def no_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -m64")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "cpu_flags", lambda: frozenset(build.NEEDED))
-    build.kernel.cache_clear()
+    build.forget_kernel()
     _say_slower.cache_clear()
     yield
-    build.kernel.cache_clear()
+    build.forget_kernel()
 
 
 def test_rows_are_rounded_to_the_nearest_of_256_steps():
@@ -222,7 +225,7 @@ def test_without_a_compiler_it_is_said_once_and_the_vectors_are_the_same(tiny_fo
         warnings.simplefilter("error")
         again = BiEncoder.load(tiny_folder, device="cpu", dtype="int8").encode_passages(TEXTS[:4])
     assert np.array_equal(slow, again)
-    build.kernel.cache_clear()
+    build.forget_kernel()
 
 
 def test_a_folder_that_others_can_write_is_not_trusted(tmp_path, monkeypatch):
@@ -239,9 +242,9 @@ def uncompiled(tmp_path, monkeypatch):
     """A machine that has no kernel compiled yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "cpu_flags", lambda: frozenset(build.NEEDED))
-    build.kernel.cache_clear()
+    build.forget_kernel()
     yield tmp_path
-    build.kernel.cache_clear()
+    build.forget_kernel()
 
 
 def compiler(folder, script):
@@ -265,9 +268,42 @@ def test_what_a_compiler_leaves_is_loaded_or_told(uncompiled, monkeypatch):
     monkeypatch.setenv("CXX", str(compiler(uncompiled, "exit 0")))
     with pytest.raises(build.NoKernelError, match=r"cannot be written \(No such file"):
         build.kernel()
+    build.forget_kernel()
     monkeypatch.setenv("CXX", str(compiler(uncompiled, 'for last; do :; done; echo no >"$last"')))
     with pytest.raises(build.NoKernelError, match="cannot be loaded"):
         build.kernel()
+
+
+def test_a_compiler_that_fails_is_asked_once(uncompiled, monkeypatch, caplog):
+    """Each model that is loaded would try it again, for as long as it takes to fail."""
+    script = f"echo x >>{uncompiled / 'asked'}; echo an error: broken >&2; exit 1"
+    monkeypatch.setenv("CXX", str(compiler(uncompiled, script)))
+    with caplog.at_level(logging.INFO, logger="sbert_retriever.encoder"):
+        for _ in range(3):
+            with pytest.raises(build.NoKernelError, match="an error: broken"):
+                build.kernel()
+    assert (uncompiled / "asked").read_text(encoding="utf-8") == "x\n"
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
+        "compiling the int8 kernel"
+    ]
+
+
+def test_that_a_kernel_is_compiled_is_said_with_its_time(uncompiled, monkeypatch, caplog):
+    """Once, not for each model, and not where it was compiled before."""
+    if shutil.which("c++") is None:
+        pytest.skip("this machine has no C++ compiler")
+    nothing = uncompiled / "nothing.cpp"
+    nothing.write_text("int nothing;\n", encoding="utf-8")
+    monkeypatch.setattr(build, "SOURCE", nothing)
+    monkeypatch.setattr(build, "_FLAGS", ("-shared", "-fPIC"))
+    with caplog.at_level(logging.INFO, logger="sbert_retriever.encoder"):
+        library = build.kernel()
+        assert build.kernel() is library
+        build.forget_kernel()
+        build.kernel()
+    begun, ended = (record.getMessage() for record in caplog.records)
+    assert begun.startswith("compiling the int8 kernel")
+    assert re.match(r"compiled the int8 kernel in \d+\.\d s, kept as .*\.so$", ended)
 
 
 def test_a_disk_without_room_is_no_end(uncompiled, monkeypatch):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 
 from sbert_retriever.encoder.precision import cpu_flags
+from sbert_retriever.forks import Lock
+
+LOGGER = logging.getLogger("sbert_retriever.encoder")
+"""Says, at INFO, that a kernel is compiled."""
 
 SOURCE = Path(__file__).with_name("bert_int8.cpp")
 NEEDED = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma")
@@ -29,19 +35,40 @@ _FLAGS = (
 )
 _COMPILERS = ("c++", "g++", "clang++")
 _PATIENCE_S = 120
+_MAKING = Lock()
 
 
 class NoKernelError(Exception):
     """Why there is no kernel here, as the end of a sentence."""
 
 
-@lru_cache(maxsize=1)
 def kernel() -> ctypes.CDLL:
-    """The compiled kernel.
+    """The compiled kernel; that there is none is found out once, too.
 
     Raises:
         NoKernelError: The CPU cannot run it, or it cannot be compiled.
     """
+    with _MAKING:
+        found = _kernel_or_reason()
+    if isinstance(found, str):
+        raise NoKernelError(found)
+    return found
+
+
+def forget_kernel() -> None:
+    """Look for a kernel, or a compiler, again when one is next asked for."""
+    _kernel_or_reason.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _kernel_or_reason() -> ctypes.CDLL | str:
+    try:
+        return _kernel()
+    except NoKernelError as error:
+        return str(error)
+
+
+def _kernel() -> ctypes.CDLL:
     if missing := [name for name in NEEDED if name not in cpu_flags()]:
         raise NoKernelError(f"this CPU has no {missing[0]}")
     source = SOURCE.read_bytes()
@@ -62,6 +89,8 @@ def _compile(path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         command = [*_compiler(), *_FLAGS, str(SOURCE), "-o", str(made)]
+        LOGGER.info("compiling the int8 kernel, once on this machine: it takes some seconds")
+        started = monotonic()
         try:
             done = subprocess.run(
                 command,
@@ -78,6 +107,7 @@ def _compile(path: Path) -> None:
             raise NoKernelError(f"the C++ compiler refused it ({why})")
         # Several processes may compile at once: each puts a whole file in place.
         made.replace(path)
+    LOGGER.info("compiled the int8 kernel in %.1f s, kept as %s", monotonic() - started, path)
 
 
 def _compiler() -> list[str]:
