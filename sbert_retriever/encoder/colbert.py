@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +50,7 @@ class ColbertEncoder:
         device: Where it runs.
         dtype: In which floating type the transformer runs; the projection runs in float32.
         batch_tokens: Tokens in a batch, padding included; None suits the device.
+        cpu_fallback: Whether a text for which a GPU has no memory is encoded on the CPU.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ColbertEncoder:
         device: torch.device,
         dtype: torch.dtype,
         batch_tokens: int | None = None,
+        cpu_fallback: bool = False,
     ) -> None:
         weight_files(checkpoint.transformer)
         self.name = name
@@ -68,7 +70,8 @@ class ColbertEncoder:
         self._settings = settings
         self._device, self._dtype = device, dtype
         most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
-        self._in_halves = HalvingRunner(device, most, has_spare=False)
+        self._in_halves = HalvingRunner(device, most)
+        self._cpu_fallback = cpu_fallback
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
@@ -94,6 +97,7 @@ class ColbertEncoder:
         query_length: int | None = None,
         passage_length: int | None = None,
         batch_tokens: int | None = None,
+        cpu_fallback: bool = False,
     ) -> ColbertEncoder:
         """Load a ColBERT model by name, as colbert-ai, PyLate or sentence-transformers saved it.
 
@@ -110,6 +114,8 @@ class ColbertEncoder:
             passage_length: Tokens of a passage that are read, special ones included; None takes the
                 model's, which is often less than a bi-encoder reads (180, 220).
             batch_tokens: Tokens in a batch, padding included; None suits the device.
+            cpu_fallback: Whether a text for which a GPU has no memory even alone is encoded on the
+                CPU, in float32, rather than refused.
 
         Raises:
             ModelNotFoundError: Nothing answers to the name; the message lists where was looked.
@@ -138,6 +144,7 @@ class ColbertEncoder:
             device=chosen,
             dtype=floating,
             batch_tokens=batch_tokens,
+            cpu_fallback=cpu_fallback,
         )
 
     @property
@@ -195,9 +202,11 @@ class ColbertEncoder:
         batches = token_batches(
             ids, max_tokens=self._in_halves.batch_tokens, full_tokens=self._full_tokens
         )
+        run = partial(self._states, seen=seen)
+        on_cpu = partial(self._states_on_cpu, seen=seen) if self._cpu_fallback else None
         with torch.inference_mode():
             for batch in batches:
-                for part, made in self._in_halves(batch, partial(self._states, seen=seen)):
+                for part, made in self._in_halves(batch, run, on_cpu=on_cpu):
                     states = made.cpu().numpy()
                     for row, own, text in zip(part.rows, part.token_ids, states, strict=True):
                         found[row] = text[: len(own)][tokens.kept(own)]
@@ -208,6 +217,20 @@ class ColbertEncoder:
         backbone, projection = self._loaded()
         grid, mask = self._padded(batch, seen)
         return F.normalize(projection(backbone(grid, mask).float()), dim=2)
+
+    def _states_on_cpu(self, batch: TokenBatch, *, seen: Counts) -> Tensor:
+        return self._spare._states(batch, seen=seen)
+
+    @cached_property
+    def _spare(self) -> ColbertEncoder:
+        """The same encoder on the CPU, for what the device has no memory for."""
+        return ColbertEncoder(
+            self._checkpoint,
+            self._settings,
+            name=self.name,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+        )
 
     def _padded(self, batch: TokenBatch, seen: Counts) -> tuple[Tensor, Tensor | None]:
         """Token ids (batch, length), and which of them are attended to; None where all are."""

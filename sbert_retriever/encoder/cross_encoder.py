@@ -67,6 +67,7 @@ class CrossEncoder:
         on_truncate: Whether that is said.
         batch_tokens: Tokens in a batch, padding included; None suits the device.
         query_prompt: Put before each query.
+        cpu_fallback: Whether a pair for which a GPU has no memory is scored on the CPU.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class CrossEncoder:
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
         query_prompt: str = "",
+        cpu_fallback: bool = False,
     ) -> None:
         _known("long_passages", long_passages, get_args(LongPassages))
         _known("on_truncate", on_truncate, get_args(OnTruncate))
@@ -98,6 +100,7 @@ class CrossEncoder:
             windowed=long_passages == "windows",
             batch_tokens=batch_tokens,
             query_prompt=query_prompt,
+            cpu_fallback=cpu_fallback,
         )
 
     @classmethod
@@ -118,6 +121,7 @@ class CrossEncoder:
         on_truncate: OnTruncate = "warn",
         batch_tokens: int | None = None,
         query_prompt: str | None = None,
+        cpu_fallback: bool = False,
     ) -> CrossEncoder:
         """Load a sequence-classification model by name.
 
@@ -142,6 +146,8 @@ class CrossEncoder:
             batch_tokens: Tokens in a batch, padding included; None suits the device.
             query_prompt: Put before each query, an instruction perhaps; None takes the model's
                 own default prompt, as sentence-transformers does.
+            cpu_fallback: Whether a pair for which a GPU has no memory even alone is scored on the
+                CPU, in float32, rather than refused.
 
         Raises:
             ModelNotFoundError: Nothing answers to the name; the message lists where was looked.
@@ -168,6 +174,7 @@ class CrossEncoder:
             on_truncate=on_truncate,
             batch_tokens=batch_tokens,
             query_prompt=_default_prompt(checkpoint) if query_prompt is None else query_prompt,
+            cpu_fallback=cpu_fallback,
         )
 
     @property

@@ -32,14 +32,12 @@ class HalvingRunner:
     Args:
         device: Where the batches run.
         batch_tokens: Tokens in a batch at first, padding included.
-        has_spare: Whether this kind of model can be loaded with `cpu_fallback`.
     """
 
-    def __init__(self, device: torch.device, batch_tokens: int, *, has_spare: bool = True) -> None:
+    def __init__(self, device: torch.device, batch_tokens: int) -> None:
         self.batch_tokens = batch_tokens
         """Tokens in a batch, as far as is known to fit."""
         self._device = device
-        self._way_out = "with cpu_fallback=True, " if has_spare else ""
         self._lock = Lock()
         self._warned = False
 
@@ -94,7 +92,7 @@ class HalvingRunner:
         if on_cpu is None:
             raise ModelError(
                 f"{self._device} has no memory for one text of {batch.size} tokens: load with a "
-                f"smaller max_length, {self._way_out}or with device='cpu'"
+                f"smaller max_length, with cpu_fallback=True, or with device='cpu'"
             )
         return on_cpu(batch)
 

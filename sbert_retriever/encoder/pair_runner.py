@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ class PairRunner:
         windowed: Whether a passage that does not fit is read in windows.
         batch_tokens: Tokens in a batch, padding included; None suits the device.
         query_prompt: Put before each query.
+        cpu_fallback: Whether a pair for which the device has no memory is scored on the CPU.
 
     Raises:
         ModelFormatError: There is no tokenizer.
@@ -53,13 +55,15 @@ class PairRunner:
         windowed: bool,
         batch_tokens: int | None,
         query_prompt: str = "",
+        cpu_fallback: bool = False,
     ) -> None:
         self.device, self.dtype = device, dtype
         self._checkpoint = checkpoint
         self._scoring = scoring
         self._query_prompt = query_prompt
         most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
-        self._in_halves = HalvingRunner(device, most, has_spare=False)
+        self._in_halves = HalvingRunner(device, most)
+        self._cpu_fallback = cpu_fallback
         texts = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
@@ -136,15 +140,16 @@ class PairRunner:
             full_tokens=self._full_tokens,
         )
 
-        def run(batch: TokenBatch) -> Tensor:
+        def run(batch: TokenBatch, classifier: Classifier | None = None) -> Tensor:
             types = None
             if tokens.type_ids is not None:
                 types = [tokens.type_ids[rows[i]] for i in batch.rows]
-            return model(batch.token_ids, types)
+            return (classifier or model)(batch.token_ids, types)
 
+        on_cpu = (lambda batch: run(batch, self._spare)) if self._cpu_fallback else None
         with torch.inference_mode():
             for batch in batches:
-                for part, logits in self._in_halves(batch, run):
+                for part, logits in self._in_halves(batch, run, on_cpu=on_cpu):
                     results.add(part.rows, logits)
                     advance(len(part.rows))
         return results.matrix()
@@ -159,14 +164,22 @@ class PairRunner:
         if self._model is None:
             with self._lock:
                 if self._model is None:
-                    self._model = load_classifier(
-                        self._checkpoint,
-                        labels=len(self._scoring.labels),
-                        pad_id=self._tokenizer.texts.pad_id,
-                        device=self.device,
-                        dtype=self.dtype,
-                    )
+                    self._model = self._classifier(self.device, self.dtype)
         return self._model
+
+    @cached_property
+    def _spare(self) -> Classifier:
+        """The same model on the CPU, for what the device has no memory for."""
+        return self._classifier(torch.device("cpu"), torch.float32)
+
+    def _classifier(self, device: torch.device, dtype: torch.dtype) -> Classifier:
+        return load_classifier(
+            self._checkpoint,
+            labels=len(self._scoring.labels),
+            pad_id=self._tokenizer.texts.pad_id,
+            device=device,
+            dtype=dtype,
+        )
 
     def _check_finite(self, logits: Logits, pairs: npt.NDArray[np.int64]) -> None:
         bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))

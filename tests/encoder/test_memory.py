@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sbert_retriever import BiEncoder, CrossEncoder
 from sbert_retriever.encoder.ahead import mapped_ahead
 from sbert_retriever.encoder.batching import TokenBatch
+from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.halving import HalvingRunner, is_out_of_memory
 from sbert_retriever.encoder.vector_file import VectorFile
 from sbert_retriever.errors import FallbackWarning, InputError, InputTypeError, ModelError
@@ -91,8 +92,6 @@ def test_one_text_that_is_too_big_alone_is_refused_or_goes_to_the_cpu():
         list(halving(batch_of(9, 3), refused))
     found = list(halving(batch_of(9, 3), refused, on_cpu=lambda batch: torch.tensor(batch.rows)))
     assert [values.tolist() for _, values in found] == [[0], [1]]
-    with pytest.raises(ModelError, match=r"smaller max_length, or with device='cpu'$"):
-        list(HalvingRunner(torch.device("cpu"), 64, has_spare=False)(batch_of(9), refused))
 
 
 def test_the_spare_encoder_gives_the_same_vectors(tiny_folder, tiny):
@@ -101,6 +100,39 @@ def test_the_spare_encoder_gives_the_same_vectors(tiny_folder, tiny):
     found = encoder._pooled_on_cpu(batch, role="passage")
     expected = tiny.encode_passages([TEXTS[row] for row in batch.rows])
     assert found.detach().numpy() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:cpu has no memory")
+def test_pairs_without_memory_even_alone_are_scored_by_the_spare(classifier_folder, monkeypatch):
+    """The device's own model finds no memory at all; the spare, on a real GPU, is on the CPU."""
+    folder, pairs = classifier_folder(), [(text, text[::-1]) for text in TEXTS[:6]]
+    settings = {"device": "cpu", "dtype": "float32", "on_truncate": "ignore"}
+    expected = CrossEncoder.load(folder, **settings).score(pairs)
+    spared = CrossEncoder.load(folder, **settings, cpu_fallback=True)
+    monkeypatch.setattr(spared._runner, "_model", no_memory)
+    assert spared.score(pairs) == pytest.approx(expected, abs=1e-4)
+    refusing = CrossEncoder.load(folder, **settings)
+    monkeypatch.setattr(refusing._runner, "_model", no_memory)
+    with pytest.raises(ModelError, match=r"no memory for one text.*cpu_fallback=True"):
+        refusing.score(pairs)
+
+
+@pytest.mark.filterwarnings("ignore:cpu has no memory")
+@pytest.mark.parametrize("role", ["query", "passage"])
+def test_colbert_texts_without_memory_even_alone_go_to_the_spare(colbert_folder, monkeypatch, role):
+    folder = colbert_folder()
+    expected = ColbertEncoder.load(folder, device="cpu", dtype="float32").encode_tokens(
+        TEXTS[:5], role=role
+    )
+    spared = ColbertEncoder.load(folder, device="cpu", dtype="float32", cpu_fallback=True)
+    monkeypatch.setattr(spared, "_model", (no_memory, torch.nn.Identity()))
+    found = spared.encode_tokens(TEXTS[:5], role=role)
+    for tokens, right in zip(found, expected, strict=True):
+        assert tokens == pytest.approx(right, abs=1e-5)
+
+
+def no_memory(*_):
+    raise torch.OutOfMemoryError("out of memory")
 
 
 def test_other_errors_are_no_lack_of_memory():

@@ -129,7 +129,8 @@ CALLS = {
     BiEncoder.token_counts: "(texts, *, role)",
     CrossEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
     "token=None, local_files_only=None, max_length=None, label=None, scale='logit', "
-    "long_passages='truncate', on_truncate='warn', batch_tokens=None, query_prompt=None)",
+    "long_passages='truncate', on_truncate='warn', batch_tokens=None, query_prompt=None, "
+    "cpu_fallback=False)",
     CrossEncoder.warm_up: "()",
     load_model: "(name, options=None, *, label=None, all_labels=False)",
     make_plan: "(request)",
@@ -153,7 +154,7 @@ CALLS = {
     Reranker.warm_up: "()",
     ColbertEncoder.load: "(name, *, device='auto', dtype='auto', revision=None, "
     "cache_dir=None, token=None, local_files_only=None, query_length=None, passage_length=None, "
-    "batch_tokens=None)",
+    "batch_tokens=None, cpu_fallback=False)",
     ColbertEncoder.encode_tokens: "(texts, *, role)",
     ColbertEncoder.warm_up: "()",
     Retriever.open: "(location=None, *, model=None, reranker=None, late_encoder=None, sparse=None, "
