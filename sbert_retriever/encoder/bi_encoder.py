@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812 - torch's own customary name
-from torch import Tensor
 
-from sbert_retriever.encoder.adjust import Adjustments, adjusted, output_width
+from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.ahead import delayed, mapped_ahead
-from sbert_retriever.encoder.backbone import Backbone, hidden_states, load_backbone
-from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.finite import check_finite
-from sbert_retriever.encoder.giving_up import check_wanted
-from sbert_retriever.encoder.halving import HalvingRunner
-from sbert_retriever.encoder.head import Head, load_head
 from sbert_retriever.encoder.kinds import refuse_colbert, refuse_cross_encoder
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
-from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.encoder.resolve import HubOptions, locate
-from sbert_retriever.encoder.results import Results
+from sbert_retriever.encoder.text_runner import TextRunner
 from sbert_retriever.encoder.texts import checked, windows
-from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
+from sbert_retriever.encoder.tokenizer import Tokens
 from sbert_retriever.encoder.vector_file import VectorFile
 from sbert_retriever.encoder.weights import fingerprint, stored_precision, weight_files
 from sbert_retriever.errors import InputError, TextTooLongError, TruncationWarning
-from sbert_retriever.forks import Lock
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 
 if TYPE_CHECKING:
@@ -97,22 +88,17 @@ class BiEncoder:
         weight_files(checkpoint.transformer)
         self.name = name
         self._checkpoint = checkpoint
-        self._device, self._dtype = device, dtype
         self._prompts = prompts
-        self._truncate_dim = truncate_dim
         self._on_truncate = _known(on_truncate)
-        most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
-        self._in_halves = HalvingRunner(device, most)
-        self._cpu_fallback = cpu_fallback
-        self._width = output_width(checkpoint)
-        self._tokenizer = load_tokenizer(
-            checkpoint.transformer,
-            checkpoint.config,
-            max_length=checkpoint.max_length,
-            lowercase=checkpoint.lowercase,
+        self._runner = TextRunner(
+            checkpoint,
+            device=device,
+            dtype=dtype,
+            prompts=prompts,
+            truncate_dim=truncate_dim,
+            batch_tokens=batch_tokens,
+            cpu_fallback=cpu_fallback,
         )
-        self._lock = Lock()
-        self._model: tuple[Backbone, Head] | None = None
 
     @classmethod
     def load(
@@ -200,7 +186,7 @@ class BiEncoder:
     @property
     def dim(self) -> int:
         """Width of the vectors."""
-        return self._truncate_dim or self._width
+        return self._runner.dim
 
     @property
     def max_length(self) -> int | None:
@@ -210,12 +196,12 @@ class BiEncoder:
     @property
     def device(self) -> str:
         """Where it runs: "cpu", "cuda:0", "mps"."""
-        return str(self._device)
+        return str(self._runner.device)
 
     @property
     def dtype(self) -> str:
         """The type it computes in: "float32", "bfloat16", "float16", "int8"."""
-        return str(self._dtype).removeprefix("torch.")
+        return str(self._runner.dtype).removeprefix("torch.")
 
     @property
     def on_truncate(self) -> OnTruncate:
@@ -321,7 +307,7 @@ class BiEncoder:
 
     def warm_up(self) -> None:
         """Read the weights now, so that no text has to wait for them."""
-        self._loaded()
+        self._runner.warm_up()
 
     def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
         """Encode texts to one vector a token, for late interaction. Never warns of truncation.
@@ -338,8 +324,8 @@ class BiEncoder:
         """
         found: list[Vectors] = []
         for window in windows(checked(texts)):
-            tokens = self._tokens(window, role, refuse_long=False)
-            vectors = self._encode_tokens(tokens, role)
+            tokens = self._runner.tokens(window, role)
+            vectors = self._runner.token_vectors(tokens, role)
             sums = np.stack([each.sum(axis=0) for each in vectors])
             check_finite(sums, window, start=len(found), dtype=self.dtype)
             found.extend(vectors)
@@ -353,7 +339,7 @@ class BiEncoder:
         Raises:
             InputTypeError: One str, or an entry that is no str; the message names its position.
         """
-        offsets = self._tokenizer.offsets
+        offsets = self._runner.tokenizer.offsets
         return [spans for window in windows(checked(texts)) for spans in offsets(window)]
 
     def token_counts(self, texts: Iterable[str], *, role: Role) -> npt.NDArray[np.int64]:
@@ -362,11 +348,7 @@ class BiEncoder:
         Raises:
             InputTypeError: One str, or an entry that is no str; the message names its position.
         """
-        prompt = self._prompts[role]
-        parts = [
-            self._tokenizer.encode(window, prompt=prompt).counts
-            for window in windows(checked(texts))
-        ]
+        parts = [self._runner.tokens(window, role).counts for window in windows(checked(texts))]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def _vectors(
@@ -401,7 +383,7 @@ class BiEncoder:
         On CUDA other windows are tokenised, and the next one is begun, while the device computes.
         """
         total = len(texts) if isinstance(texts, Sized) else None
-        early = _AHEAD if self._device.type == "cuda" else 0
+        early = _AHEAD if self._runner.device.type == "cuda" else 0
         done = 0
         with progress_bar("Encoding", total=total, shown=show_progress) as advance:
             tokenised = mapped_ahead(
@@ -409,7 +391,7 @@ class BiEncoder:
                 windows(texts),
                 ahead=early,
             )
-            begun = ((*each, self._begin(each[1], role, advance)) for each in tokenised)
+            begun = ((*each, self._runner.vectors(each[1], role, advance)) for each in tokenised)
             for window, tokens, results in delayed(begun, by=min(early, 1)):
                 vectors = results.matrix()
                 check_finite(vectors, window, start=done, dtype=self.dtype)
@@ -417,99 +399,12 @@ class BiEncoder:
                 yield Encoding(vectors, tokens.counts, self._is_long(tokens.counts))
 
     def _tokens(self, texts: list[str], role: Role, *, refuse_long: bool) -> Tokens:
-        tokens = self._tokenizer.encode(texts, prompt=self._prompts[role])
+        tokens = self._runner.tokens(texts, role)
         if refuse_long and self._is_long(tokens.counts).any():
             raise TextTooLongError(
                 f"{self._too_long(tokens.counts)}; split it, or pass on_truncate='warn'"
             )
         return tokens
-
-    def _begin(self, tokens: Tokens, role: Role, advance: Callable[[int], None]) -> Results:
-        """Vectors (n, dim) of the texts of one window; on CUDA they may still be on their way."""
-        run = partial(self._pooled, role=role)
-        on_cpu = partial(self._pooled_on_cpu, role=role) if self._cpu_fallback else None
-        results = Results((len(tokens.ids), self.dim), self._device)
-        self._loaded()
-        with torch.inference_mode():
-            for batch in self._batches(tokens):
-                for part, pooled in self._in_halves(batch, run, on_cpu=on_cpu):
-                    results.add(part.rows, pooled)
-                    advance(len(part.rows))
-                check_wanted()
-        return results
-
-    def _pooled(self, batch: TokenBatch, *, role: Role) -> Tensor:
-        """Vectors (batch, dim) float32, on the device."""
-        backbone, head = self._loaded()
-        hidden, mask = self._hidden(backbone, batch)
-        return head(hidden, _without_prompt(hidden, mask, self._skipped_tokens(role)))
-
-    def _pooled_on_cpu(self, batch: TokenBatch, *, role: Role) -> Tensor:
-        return self._spare._pooled(batch, role=role)
-
-    @cached_property
-    def _spare(self) -> BiEncoder:
-        """The same encoder on the CPU, for what the device has no memory for."""
-        return BiEncoder(
-            self._checkpoint,
-            name=self.name,
-            device=torch.device("cpu"),
-            dtype=torch.float32,
-            prompts=self._prompts,
-            truncate_dim=self._truncate_dim,
-        )
-
-    def _encode_tokens(self, tokens: Tokens, role: Role) -> list[Vectors]:
-        """Token vectors (tokens, width) of each text of one window."""
-        self._loaded()
-        skipped = self._skipped_tokens(role)
-        on_cpu = self._states_on_cpu if self._cpu_fallback else None
-        found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(tokens.ids)
-        with torch.inference_mode():
-            for batch in self._batches(tokens):
-                for part, made in self._in_halves(batch, self._states, on_cpu=on_cpu):
-                    states = made.cpu().numpy()
-                    for row, ids, text in zip(part.rows, part.token_ids, states, strict=True):
-                        # A copy, so that the padded batch is let go.
-                        found[row] = text[skipped : len(ids)].copy()
-        return found
-
-    def _states(self, batch: TokenBatch) -> Tensor:
-        """Token vectors (batch, length, width) float32 of length 1, on the device."""
-        backbone, _ = self._loaded()
-        hidden, _ = self._hidden(backbone, batch)
-        return F.normalize(hidden.float(), dim=2)
-
-    def _states_on_cpu(self, batch: TokenBatch) -> Tensor:
-        return self._spare._states(batch)
-
-    def _hidden(self, backbone: Backbone, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
-        return hidden_states(backbone, batch, pad_id=self._tokenizer.pad_id, device=self._device)
-
-    def _batches(self, tokens: Tokens) -> Iterator[TokenBatch]:
-        return token_batches(
-            tokens.ids, max_tokens=self._in_halves.batch_tokens, full_tokens=self._full_tokens
-        )
-
-    def _loaded(self) -> tuple[Backbone, Head]:
-        """The model, read from disk by the first thread that asks."""
-        settle(self._device)
-        if self._model is None:
-            with self._lock:
-                if self._model is None:
-                    self._model = (
-                        load_backbone(self._checkpoint, device=self._device, dtype=self._dtype),
-                        load_head(
-                            self._checkpoint, truncate_dim=self._truncate_dim, device=self._device
-                        ),
-                    )
-        return self._model
-
-    def _skipped_tokens(self, role: Role) -> int:
-        """Tokens at the start of a text that take no part in pooling."""
-        if self._checkpoint.include_prompt:
-            return 0
-        return self._tokenizer.prompt_length(self._prompts[role])
 
     def _is_long(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         limit = self.max_length
@@ -536,12 +431,3 @@ def _joined(parts: list[Encoding], dim: int) -> Encoding:
     columns = zip(*((p.vectors, p.token_counts, p.truncated) for p in (empty, *parts)), strict=True)
     vectors, counts, truncated = (np.concatenate(column) for column in columns)
     return Encoding(vectors, counts, truncated)
-
-
-def _without_prompt(hidden: Tensor, mask: Tensor | None, skipped: int) -> Tensor | None:
-    """The mask (batch, length) for pooling, with the prompt's tokens left out."""
-    if not skipped:
-        return mask
-    counts = hidden.new_ones(hidden.shape[:2], dtype=torch.bool) if mask is None else mask.clone()
-    counts[:, :skipped] = False
-    return counts

@@ -137,7 +137,7 @@ def nearness(ours: BiEncoder, theirs: SentenceTransformer, texts: list[str]) -> 
     """Least cosine of our vectors to theirs, and of the packed way to the padded one."""
     packed = ours.encode_passages(texts)
     found = {"to_sentence_transformers": least_cosine(packed, theirs.encode(texts))}
-    backbone = ours._loaded()[0]
+    backbone = ours._runner._loaded()[0]
     found["packs"] = float(backbone.packs_well)
     was, backbone.packs_well = backbone.packs_well, False
     found["packed_to_padded"] = least_cosine(packed, ours.encode_passages(texts))

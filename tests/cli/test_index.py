@@ -303,7 +303,7 @@ def test_a_rerun_over_texts_needs_the_tokenizer_and_no_weights(tiny: str, tmp_pa
     with Retriever.open(tmp_path / "x") as retriever:
         assert index_files(retriever, [tmp_path / "a.txt"]).unchanged == 1
         encoder: Any = retriever.encoder
-        assert encoder._model is None
+        assert encoder._runner._model is None
 
 
 def test_an_encoder_without_a_tokenizer_indexes_records_and_refuses_texts(

@@ -64,7 +64,7 @@ def test_what_is_no_text_is_named_by_position_before_any_work(tiny_folder, bad):
     encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32")
     with pytest.raises(InputTypeError, match=r"texts\[2\] is .*expected str"):
         encoder.encode_passages(["cat", "dog", bad])
-    assert encoder._model is None, "nothing was computed"
+    assert encoder._runner._model is None, "nothing was computed"
 
 
 @pytest.mark.parametrize("bad", ["cat", b"cat", None, 3])
@@ -106,7 +106,7 @@ def test_a_text_that_is_cut_can_be_an_error_before_any_work(tiny_folder):
     encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32", on_truncate="error")
     with pytest.raises(TextTooLongError, match="1 of 2"):
         encoder.encode_passages(["cat", of_length(40)])
-    assert encoder._model is None
+    assert encoder._runner._model is None
     with pytest.raises(ValueError, match="longest: 40"):
         encoder.encode_queries(iter(["cat", of_length(40)]))
     assert encoder.encode_queries([of_length(40)], on_truncate="ignore").shape == (1, 32)
@@ -123,7 +123,7 @@ def test_detailed_counts_before_truncation_and_never_warns(tiny):
 
 
 def test_the_cut_text_keeps_its_last_special_token(tiny):
-    ids = tiny._tokenizer.encode([of_length(50)]).ids[0]
+    ids = tiny._runner.tokenizer.encode([of_length(50)]).ids[0]
     assert (ids[0], ids[-1], len(ids)) == (2, 3, 32)
 
 
@@ -142,7 +142,7 @@ def test_many_threads_share_one_encoder(tiny):
 
 
 def test_many_threads_load_the_weights_once(tiny_folder, monkeypatch):
-    from sbert_retriever.encoder import bi_encoder
+    from sbert_retriever.encoder import text_runner
 
     loads = []
 
@@ -150,8 +150,8 @@ def test_many_threads_load_the_weights_once(tiny_folder, monkeypatch):
         loads.append(1)
         return load(*args, **options)
 
-    load = bi_encoder.load_backbone
-    monkeypatch.setattr(bi_encoder, "load_backbone", counted)
+    load = text_runner.load_backbone
+    monkeypatch.setattr(text_runner, "load_backbone", counted)
     encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32")
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda _: encoder.encode_queries(["cat"]), range(16)))
@@ -202,7 +202,7 @@ def test_newlines_reach_the_tokenizer_as_given(tiny):
             seen.append(text)
             return self._inner.encode(text, **options)
 
-    tokenizer = tiny._tokenizer
+    tokenizer = tiny._runner.tokenizer
     inner, tokenizer._tokenizer = tokenizer._tokenizer, Spy(tokenizer._tokenizer)
     try:
         tiny.encode_queries(["cat\n\n dog\t"])
@@ -217,7 +217,7 @@ def test_offsets_are_characters_and_need_no_weights(tiny_folder):
     assert encoder.token_offsets(["", "the cat", of_length(90)])[:2] == [[], [(0, 3), (4, 7)]]
     assert len(encoder.token_offsets([of_length(90)])[0]) == 88
     assert encoder.token_offsets(["é cat"])[0][-1] == (2, 5)
-    assert encoder._model is None
+    assert encoder._runner._model is None
 
 
 def test_a_generator_is_read_in_windows(tiny, monkeypatch):
@@ -304,7 +304,7 @@ def test_a_forked_child_waits_for_no_loading_of_its_parent(tiny_folder, forked):
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with encoder._lock, encoder._in_halves._lock:
+        with encoder._runner._lock, encoder._runner._in_halves._lock:
             held.set()
             assert done.wait(120)
 
@@ -364,7 +364,7 @@ def test_options_replace_what_the_files_say(tiny_folder):
 
 def test_the_forward_pass_ignores_padding(tiny):
     """The vector of a short text is the same alone and beside a long one."""
-    backbone, _ = tiny._loaded()
+    backbone, _ = tiny._runner._loaded()
     assert isinstance(backbone, BertBackbone)
     beside = tiny.encode_passages(["cat", of_length(30)])
     assert beside[0] == pytest.approx(tiny.encode_passages(["cat"])[0], abs=1e-5)

@@ -37,7 +37,7 @@ TEXTS = ["the cat", "", "Hello world, query! " * 2, "zebra", "one two three four
 
 def weights_of(folder):
     encoder = BiEncoder.load(folder, device="cpu", dtype="float32")
-    return encoder._loaded()[0].weights
+    return encoder._runner._loaded()[0].weights
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ from sbert_retriever import BiEncoder
 from sbert_retriever.encoder.packing import packed
 
 encoder = BiEncoder.load(sys.argv[1], device="cpu", dtype="int8")
-model = encoder._loaded()[0]
+model = encoder._runner._loaded()[0]
 texts = packed([np.full(60, 7, dtype=np.int32)] * 64, None, device=torch.device("cpu"))
 torch.set_num_threads(1)
 expected = model.packed(texts)

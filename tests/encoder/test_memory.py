@@ -96,8 +96,9 @@ def test_one_text_that_is_too_big_alone_is_refused_or_goes_to_the_cpu():
 
 def test_the_spare_encoder_gives_the_same_vectors(tiny_folder, tiny):
     encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32", cpu_fallback=True)
-    (batch,) = encoder._batches(encoder._tokens(TEXTS[:3], "passage", refuse_long=False))
-    found = encoder._pooled_on_cpu(batch, role="passage")
+    runner = encoder._runner
+    (batch,) = runner._batches(runner.tokens(TEXTS[:3], "passage"))
+    found = runner._pooled_on_cpu(batch, role="passage")
     expected = tiny.encode_passages([TEXTS[row] for row in batch.rows])
     assert found.detach().numpy() == pytest.approx(expected, abs=1e-5)
 

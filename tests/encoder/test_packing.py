@@ -51,7 +51,7 @@ def test_packed_equals_padded(tiny_folder, dtype, bound, monkeypatch):
     """The way that GPUs go, on the CPU: vectors and token vectors of texts of many lengths."""
     texts = [" ".join(["cat", "one", "zebra"] * (n % 9)) for n in range(50)]
     padded, flat = (BiEncoder.load(tiny_folder, device="cpu", dtype=dtype) for _ in range(2))
-    flat._loaded()[0].packs_well = True
+    flat._runner._loaded()[0].packs_well = True
     ways = [x.encode_passages(texts, on_truncate="ignore") for x in (padded, flat)]
     assert np.abs(ways[0] - ways[1]).max() < bound
     tokens = [x.encode_tokens(texts, role="passage") for x in (padded, flat)]
@@ -62,7 +62,7 @@ def test_packed_equals_padded(tiny_folder, dtype, bound, monkeypatch):
 
 def test_the_packed_way_reads_no_padding(tiny_folder):
     encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32")
-    model = encoder._loaded()[0]
+    model = encoder._runner._loaded()[0]
     model.packs_well = True
     (batch,) = token_batches([np.arange(5, 5 + n, dtype=np.int32) for n in (9, 2)], max_tokens=99)
     with torch.inference_mode():

@@ -63,7 +63,7 @@ def test_callers_of_a_pair_are_joined_as_those_of_one(router: Path) -> None:
 
 def test_a_text_without_memory_may_go_to_the_cpu(router: Path) -> None:
     both = TwoEncoders.load(router, device="cpu", cpu_fallback=True)
-    assert (both.query._cpu_fallback, both.passage._cpu_fallback) == (True, True)
+    assert (both.query._runner._cpu_fallback, both.passage._runner._cpu_fallback) == (True, True)
 
 
 def test_a_pair_comes_from_a_revision_of_the_hub_s_cache(router: Path, tmp_path: Path) -> None:
