@@ -77,7 +77,7 @@ def settle() -> None:
     """Wait for every GPU that this process works on, where there are any."""
     import torch
 
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
             # Waiting for a GPU that is not used would take memory of it.
             if torch.cuda.memory_reserved(number):

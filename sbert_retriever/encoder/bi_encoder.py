@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sized
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,13 @@ import torch
 from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.ahead import delayed, mapped_ahead
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.encoding import Encoding, joined
 from sbert_retriever.encoder.finite import check_finite
 from sbert_retriever.encoder.kinds import refuse_colbert, refuse_cross_encoder
-from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.precision import choose_devices
 from sbert_retriever.encoder.progress import progress_bar
 from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.spread import FEW_TEXTS, shares, spread
 from sbert_retriever.encoder.text_runner import TextRunner
 from sbert_retriever.encoder.texts import checked, windows
 from sbert_retriever.encoder.tokenizer import Tokens
@@ -32,35 +33,23 @@ from sbert_retriever.types import ModelIdentity, OnTruncate, Role
 if TYPE_CHECKING:
     from sbert_retriever.types import Vectors
 
+Tokenise: TypeAlias = Callable[[list[str]], Tokens]
+
 _AHEAD = 2
 """Windows of texts that are tokenised before a GPU asks for them."""
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """Vectors, and how long the texts were.
-
-    Args:
-        vectors: float32 (n, dim).
-        token_counts: Tokens of each text before truncation, special ones and the prompt's
-            included: int64 (n,).
-        truncated: Which texts were cut: bool (n,).
-    """
-
-    vectors: Vectors
-    token_counts: npt.NDArray[np.int64]
-    truncated: npt.NDArray[np.bool_]
 
 
 class BiEncoder:
     """A Sentence-BERT model that turns texts into vectors. Made by `load`.
 
-    One instance may be used from many threads. Weights are read at the first use, once.
+    One instance may be used from many threads. Weights are read at the first use, once. With
+    several devices, texts are dealt out to them, some thousand at a time or an equal share of a
+    list; token vectors are made on the first.
 
     Args:
         checkpoint: What to run.
         name: As it was asked for.
-        device: Where it runs.
+        device: Where it runs; of several each has a copy of the weights.
         dtype: In which floating type; vectors leave as float32.
         prompts: What is put before each text, by role.
         truncate_dim: How many of the first dimensions are kept; None keeps all.
@@ -77,7 +66,7 @@ class BiEncoder:
         checkpoint: Checkpoint,
         *,
         name: str,
-        device: torch.device,
+        device: torch.device | Sequence[torch.device],
         dtype: torch.dtype,
         prompts: dict[Role, str],
         truncate_dim: int | None = None,
@@ -90,22 +79,26 @@ class BiEncoder:
         self._checkpoint = checkpoint
         self._prompts = prompts
         self._on_truncate = _known(on_truncate)
-        self._runner = TextRunner(
-            checkpoint,
-            device=device,
-            dtype=dtype,
-            prompts=prompts,
-            truncate_dim=truncate_dim,
-            batch_tokens=batch_tokens,
-            cpu_fallback=cpu_fallback,
-        )
+        self._runners = [
+            TextRunner(
+                checkpoint,
+                device=each,
+                dtype=dtype,
+                prompts=prompts,
+                truncate_dim=truncate_dim,
+                batch_tokens=batch_tokens,
+                cpu_fallback=cpu_fallback,
+            )
+            for each in ([device] if isinstance(device, torch.device) else device)
+        ]
+        self._runner = self._runners[0]
 
     @classmethod
     def load(
         cls,
         name: str | os.PathLike[str],
         *,
-        device: str = "auto",
+        device: str | Sequence[str] = "auto",
         dtype: str = "auto",
         revision: str | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -125,7 +118,8 @@ class BiEncoder:
 
         Args:
             name: A folder, the name of a packaged model, or a hub id, looked for in this order.
-            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            device: "auto", "cpu", "cuda", "cuda:1", "mps"; several, ["cuda:0", "cuda:1"], encode
+                at the same time.
             dtype: "auto" (bfloat16 where it pays), "float32", "bfloat16", "float16"; "int8" on a
                 CPU is several times faster and a little less exact.
             revision: A branch, tag or commit of the hub.
@@ -153,8 +147,7 @@ class BiEncoder:
             MissingExtraError: The weights are ONNX, and onnx is not installed.
             InputError: An argument is out of range.
         """
-        chosen = choose_device(device)
-        floating = choose_dtype(dtype, chosen, int8=True)
+        chosen, floating = choose_devices(device, dtype, int8=True)
         hub = HubOptions(
             revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
         )
@@ -195,8 +188,8 @@ class BiEncoder:
 
     @property
     def device(self) -> str:
-        """Where it runs: "cpu", "cuda:0", "mps"."""
-        return str(self._runner.device)
+        """Where it runs: "cpu", "cuda:0", "mps"; several are joined by commas."""
+        return ",".join(str(runner.device) for runner in self._runners)
 
     @property
     def dtype(self) -> str:
@@ -271,7 +264,7 @@ class BiEncoder:
             ModelError: A vector is not finite; the message names its position.
         """
         parts = list(self._parts(checked(texts), role, show_progress=show_progress))
-        return _joined(parts, self.dim)
+        return joined(parts, self.dim)
 
     def encode_to_file(
         self,
@@ -307,7 +300,8 @@ class BiEncoder:
 
     def warm_up(self) -> None:
         """Read the weights now, so that no text has to wait for them."""
-        self._runner.warm_up()
+        for runner in self._runners:
+            runner.warm_up()
 
     def encode_tokens(self, texts: Iterable[str], *, role: Role) -> list[Vectors]:
         """Encode texts to one vector a token, for late interaction. Never warns of truncation.
@@ -363,9 +357,9 @@ class BiEncoder:
         texts = checked(texts)
         if policy == "error" and isinstance(texts, list | tuple):
             for window in windows(texts):
-                self._tokens(window, role, refuse_long=True)
+                self._tokens(window, role=role, refuse_long=True)
         parts = self._parts(texts, role, show_progress=show_progress, refuse_long=policy == "error")
-        encoding = _joined(list(parts), self.dim)
+        encoding = joined(list(parts), self.dim)
         if policy == "warn" and encoding.truncated.any():
             warnings.warn(self._too_long(encoding.token_counts), TruncationWarning, stacklevel=3)
         return encoding.vectors
@@ -383,22 +377,40 @@ class BiEncoder:
         On CUDA other windows are tokenised, and the next one is begun, while the device computes.
         """
         total = len(texts) if isinstance(texts, Sized) else None
-        early = _AHEAD if self._runner.device.type == "cuda" else 0
+        tokenise = partial(self._tokens, role=role, refuse_long=refuse_long)
+        few = total is not None and total <= FEW_TEXTS
+        made = self._pipelined if few or len(self._runners) == 1 else self._spread
         done = 0
         with progress_bar("Encoding", total=total, shown=show_progress) as advance:
-            tokenised = mapped_ahead(
-                lambda window: (window, self._tokens(window, role, refuse_long=refuse_long)),
-                windows(texts),
-                ahead=early,
-            )
-            begun = ((*each, self._runner.vectors(each[1], role, advance)) for each in tokenised)
-            for window, tokens, results in delayed(begun, by=min(early, 1)):
-                vectors = results.matrix()
+            for window, tokens, vectors in made(texts, role, tokenise, advance):
                 check_finite(vectors, window, start=done, dtype=self.dtype)
                 done += len(window)
                 yield Encoding(vectors, tokens.counts, self._is_long(tokens.counts))
 
-    def _tokens(self, texts: list[str], role: Role, *, refuse_long: bool) -> Tokens:
+    def _pipelined(
+        self, texts: Iterable[str], role: Role, tokenise: Tokenise, advance: Callable[[int], None]
+    ) -> Iterator[tuple[list[str], Tokens, Vectors]]:
+        """Windows with their tokens and vectors, from one device."""
+        runner = self._runner
+        early = _AHEAD if runner.device.type == "cuda" else 0
+        tokenised = mapped_ahead(lambda w: (w, tokenise(w)), windows(texts), ahead=early)
+        begun = ((*each, runner.vectors(each[1], role, advance)) for each in tokenised)
+        for window, tokens, results in delayed(begun, by=min(early, 1)):
+            yield window, tokens, results.matrix()
+
+    def _spread(
+        self, texts: Iterable[str], role: Role, tokenise: Tokenise, advance: Callable[[int], None]
+    ) -> Iterator[tuple[list[str], Tokens, Vectors]]:
+        """As `_pipelined`, from several; a GPU has two windows, so that it never waits for one."""
+
+        def work(runner: TextRunner, window: list[str]) -> tuple[list[str], Tokens, Vectors]:
+            tokens = tokenise(window)
+            return window, tokens, runner.vectors(tokens, role, advance).matrix()
+
+        twice = [runner for runner in self._runners if runner.device.type == "cuda"]
+        return spread(work, shares(texts, len(self._runners)), [*self._runners, *twice])
+
+    def _tokens(self, texts: list[str], *, role: Role, refuse_long: bool) -> Tokens:
         tokens = self._runner.tokens(texts, role)
         if refuse_long and self._is_long(tokens.counts).any():
             raise TextTooLongError(
@@ -422,12 +434,3 @@ def _known(policy: OnTruncate) -> OnTruncate:
     if policy not in get_args(OnTruncate):
         raise InputError(f"on_truncate={policy!r}, expected 'warn', 'error' or 'ignore'")
     return policy
-
-
-def _joined(parts: list[Encoding], dim: int) -> Encoding:
-    if len(parts) == 1:
-        return parts[0]
-    empty = Encoding(np.empty((0, dim), np.float32), np.empty(0, np.int64), np.empty(0, np.bool_))
-    columns = zip(*((p.vectors, p.token_counts, p.truncated) for p in (empty, *parts)), strict=True)
-    vectors, counts, truncated = (np.concatenate(column) for column in columns)
-    return Encoding(vectors, counts, truncated)

@@ -9,6 +9,7 @@ gives the same vectors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,6 +43,30 @@ def choose_device(device: str) -> torch.device:
             "device='mps' was asked for and is not on this machine: use 'auto' or 'cpu'"
         )
     return torch.device("cuda", int(number or 0)) if kind == "cuda" else torch.device(kind)
+
+
+def choose_devices(
+    device: str | Sequence[str], dtype: str, *, int8: bool = False
+) -> tuple[list[torch.device], torch.dtype]:
+    """The devices of one name or of several, and the type that all of them compute in.
+
+    Raises:
+        DeviceError: One is not on this machine.
+        InputError: There is none, or a name is unknown, or "auto" is not the same type on all.
+        InputTypeError: A name is no string.
+    """
+    names = [device] if isinstance(device, str) or not isinstance(device, Sequence) else device
+    chosen = [choose_device(name) for name in names]
+    if not chosen:
+        raise InputError("device is an empty list, expected names such as ['cuda:0', 'cuda:1']")
+    floating = {str(each): choose_dtype(dtype, each, int8=int8) for each in chosen}
+    if len(set(floating.values())) > 1:
+        found = ", ".join(f"{kind} on {place}" for place, kind in floating.items())
+        raise InputError(
+            f"dtype='auto' is {found.replace('torch.', '')}: name one for all, or take devices of "
+            "one kind"
+        )
+    return chosen, floating[str(chosen[0])]
 
 
 def _best_device() -> str:

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted
-from sbert_retriever.encoder.bi_encoder import BiEncoder, Encoding
+from sbert_retriever.encoder.bi_encoder import BiEncoder
 from sbert_retriever.encoder.checkpoint import has_routes, read_routes
+from sbert_retriever.encoder.encoding import Encoding
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.errors import InputError, ModelFormatError

@@ -38,7 +38,7 @@ def words(listed):
 def test_a_time_ends_when_every_gpu_in_use_has_ended(monkeypatch):
     """The second and third of three hold memory of this process; the first is somebody else's."""
     waited = []
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda number: 1024 * number)
     monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
