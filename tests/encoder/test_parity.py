@@ -21,7 +21,7 @@ def largest_difference(encoder, reference, texts):
 @pytest.mark.data
 def test_minilm_equals_the_reference_on_real_text(minilm, minilm_reference, sentences, abstracts):
     assert largest_difference(minilm, minilm_reference, sentences) < 1e-5
-    assert largest_difference(minilm, minilm_reference, abstracts) < 1e-5
+    assert largest_difference(minilm, minilm_reference, abstracts[:24]) < 1e-5
 
 
 @pytest.mark.data
@@ -34,6 +34,12 @@ def test_bge_equals_the_reference_on_real_text(bge, bge_reference, sentences, ab
 @pytest.mark.full
 def test_bge_equals_the_reference_on_all_abstracts(bge, bge_reference, abstracts):
     assert largest_difference(bge, bge_reference, abstracts) < 1e-5
+
+
+@pytest.mark.data
+@pytest.mark.full
+def test_minilm_equals_the_reference_on_all_abstracts(minilm, minilm_reference, abstracts):
+    assert largest_difference(minilm, minilm_reference, abstracts) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -55,22 +61,13 @@ def spearman(encoder, stsb):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
-    ("name", "known"),
-    [
-        ("all-MiniLM-L6-v2", 82.03),
-        pytest.param("bge-small-en-v1.5", 85.79, marks=pytest.mark.full),
-    ],
+    ("name", "known"), [("all-MiniLM-L6-v2", 82.03), ("bge-small-en-v1.5", 85.79)]
 )
 def test_stsb_correlation_is_the_known_one(name, known, dtype, stsb):
     encoder = BiEncoder.load(name, device="cpu", dtype=dtype)
     assert spearman(encoder, stsb) == pytest.approx(known, abs=0.05)
-
-
-@pytest.mark.data
-def test_bge_stsb_correlation_is_the_known_one(bge, stsb):
-    assert spearman(bge, stsb) == pytest.approx(85.79, abs=0.05)
 
 
 @pytest.mark.data

@@ -226,6 +226,7 @@ def test_a_picture_elsewhere_or_of_another_kind_is_refused(three, tmp_path) -> N
 # Real questions ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.data
 def test_banking77_beside_k_means_alone(data_dir, minilm, fill, capsys) -> None:
     """V-measure against the 77 intents; a passage in no cluster counts as one of its own.

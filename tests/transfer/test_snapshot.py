@@ -253,6 +253,7 @@ def refused(file, tmp_path, match, kind=ReadError):
     assert not (tmp_path / "evil").exists()
 
 
+@pytest.mark.full
 def test_a_flipped_byte_is_found(file, tmp_path):
     """Anywhere in a compressed archive, but where it still unpacks to the very same bytes.
 
