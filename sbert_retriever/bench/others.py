@@ -55,7 +55,7 @@ def fastembed(models: Models, scratch: Path) -> Contender:
         raise AbsentError(f"fastembed has no model named {models.bi_encoder}: it is left out")
     try:
         encoder: Any = TextEmbedding(name)
-    except Exception as error:
+    except Exception as error:  # its downloads fail with classes of several libraries
         raise AbsentError(
             f"fastembed could not get {name} ({type(error).__name__}): it is left out"
         ) from error

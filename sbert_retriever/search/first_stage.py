@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -167,18 +167,10 @@ def _groups(
     condition: models.Filter | None,
     asked: Search,
 ) -> _Found:
-    found = []
-    for find in finds:
-        steps = grouped(
-            store,
-            find,
-            condition,
-            field=asked.group_by or "",
-            k=asked.k,
-            size=asked.group_size,
-        )
-        found.append((yield from steps))
-    return found
+    field, k, size = asked.group_by or "", asked.k, asked.group_size
+    return _one_by_one(
+        grouped(store, find, condition, field=field, k=k, size=size) for find in finds
+    )
 
 
 def _distinct(
@@ -187,16 +179,16 @@ def _distinct(
     condition: models.Filter | None,
     asked: Search,
 ) -> _Found:
+    k, nearness, fetched = asked.k, asked.distinct or 0.0, asked.fetched
+    return _one_by_one(
+        found_unlike(store, find, condition, k=k, nearness=nearness, fetched=fetched)
+        for find in finds
+    )
+
+
+def _one_by_one(searches: Iterable[Steps[list[Hit]]]) -> _Found:
     found = []
-    for find in finds:
-        steps = found_unlike(
-            store,
-            find,
-            condition,
-            k=asked.k,
-            nearness=asked.distinct or 0.0,
-            fetched=asked.fetched,
-        )
+    for steps in searches:
         found.append((yield from steps))
     return found
 
