@@ -55,7 +55,9 @@ def arguments_of(config: TrainConfig, step: TrainStep, folder: Path) -> Training
         weight_decay=step.weight_decay,
         max_grad_norm=step.max_grad_norm,
         lr_scheduler_type="linear",
-        optim="adamw_torch",
+        # On a CPU a fifth of an update of a small model was the optimiser's, one operation after
+        # the other over all weights; fused it is a twentieth.
+        optim="adamw_torch_fused",
         seed=config.seed,
         bf16=dtype == torch.bfloat16,
         fp16=dtype == torch.float16,
