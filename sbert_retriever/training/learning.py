@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as computed_again
 
 from sbert_retriever.training.config import TrainStep
 from sbert_retriever.training.models import Model, PairModel, TextModel, Tokenised, TwoTowers
 from sbert_retriever.training.objectives.matryoshka import MatryoshkaModule
+
+# One pass over two columns takes an eighth less time than two over as many tokens of short texts.
+_PADDED_MORE = 1.1
 
 
 class Learning(nn.Module):
@@ -36,13 +40,29 @@ class Learning(nn.Module):
 
     def forward(self, columns: Sequence[Tokenised], target: Tensor | None = None) -> Tensor:
         """The loss of a batch, computed in float32 whatever the model runs in."""
-        vectors = [self._vectors(number, column) for number, column in enumerate(columns)]
+        vectors = [v for encode, own in self._by_encoder(columns) for v in self._all(encode, own)]
         with torch.autocast(vectors[0].device.type, enabled=False):
             loss: Tensor = self.objective([x.float() for x in vectors], target)
         return loss
 
-    def _vectors(self, number: int, column: Tokenised) -> Tensor:
-        encode = self._encoder(number)
+    def _by_encoder(
+        self, columns: Sequence[Tokenised]
+    ) -> list[tuple[TextModel | PairModel, Sequence[Tokenised]]]:
+        if isinstance(self.model, TwoTowers):
+            return [(self.model.query, columns[:1]), (self.model.passage, columns[1:])]
+        return [(self.model, columns)]
+
+    def _all(self, encode: TextModel | PairModel, columns: Sequence[Tokenised]) -> Sequence[Tensor]:
+        """Vectors of each column, by one pass over all of them where that pads little more."""
+        joined = None
+        if self.chunk_size is None and isinstance(encode, TextModel):
+            joined = _joined(columns, encode.tokenizer.pad_id)
+        if joined is None:
+            return [self._vectors(encode, column) for column in columns]
+        vectors: Tensor = encode(joined)
+        return vectors.split([len(column.ids) for column in columns])
+
+    def _vectors(self, encode: TextModel | PairModel, column: Tokenised) -> Tensor:
         if self.chunk_size is None or len(column.ids) <= self.chunk_size:
             return cast(Tensor, encode(column))
         parts = [
@@ -51,10 +71,25 @@ class Learning(nn.Module):
         ]
         return torch.cat(parts)
 
-    def _encoder(self, number: int) -> TextModel | PairModel:
-        if isinstance(self.model, TwoTowers):
-            return self.model.passage if number else self.model.query
-        return self.model
+
+def _joined(columns: Sequence[Tokenised], pad_id: int) -> Tokenised | None:
+    """The columns under each other; None where that is no gain, or where they are pooled unlike."""
+    if len(columns) < 2 or len({column.skipped for column in columns}) > 1:
+        return None
+    cells = sum(column.ids.numel() for column in columns)
+    length = max(column.ids.shape[1] for column in columns)
+    rows = sum(len(column.ids) for column in columns)
+    if rows * length > _PADDED_MORE * cells:
+        return None
+    return Tokenised(
+        ids=torch.cat([_widened(column.ids, length, pad_id) for column in columns]),
+        mask=torch.cat([_widened(column.mask, length, False) for column in columns]),
+        skipped=columns[0].skipped,
+    )
+
+
+def _widened(grid: Tensor, length: int, filled: int | bool) -> Tensor:
+    return F.pad(grid, (0, length - grid.shape[1]), value=filled)
 
 
 def _run(encode: nn.Module, *parts: Any) -> Tensor:

@@ -52,7 +52,7 @@ def test_chunks_are_computed_again_under_the_same_dropout(rows, tiny: str) -> No
 
     def loss() -> torch.Tensor:
         torch.manual_seed(5)
-        vectors = [learning._vectors(n, column) for n, column in enumerate(batch["columns"])]
+        vectors = [learning._vectors(model, column) for column in batch["columns"]]
         return learning.objective(vectors, None)
 
     loss().backward()
@@ -64,6 +64,40 @@ def test_chunks_are_computed_again_under_the_same_dropout(rows, tiny: str) -> No
         weight -= direction
         below = loss().item()
     assert above - below == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "last", "passes"),
+    [
+        pytest.param("bi-encoder", "a cat sat here", 1, id="alike"),
+        pytest.param("bi-encoder", "a cat sat here " * 4, 3, id="one much longer"),
+        pytest.param("two-encoders", "a cat sat here", 2, id="two encoders"),
+    ],
+)
+def test_columns_of_like_length_go_through_an_encoder_together(
+    tiny: str, kind: str, last: str, passes: int
+) -> None:
+    """And have the vectors that they have alone."""
+    rows = [
+        {"query": "a dog ran", "positive": "the dog", "negatives": [last]},
+        {"query": "the cat sat", "positive": "a cat ran here", "negatives": ["the dog sat"]},
+    ]
+    data = TrainData(kind="ranking", rows=rows)
+    step = TrainStep(objective=InBatch(), data=(data,))
+    model = load_model(TrainConfig(model=tiny, kind=kind, steps=(step,), dropout=0.0))
+    columns = CollateTexts(model, "in-batch")(read_examples(data))["columns"]
+    encoders = [model.query, model.passage] if kind == "two-encoders" else [model]
+    alone = [encoders[min(n, len(encoders) - 1)](column) for n, column in enumerate(columns)]
+    asked = []
+    for encoder in encoders:
+        encoder.register_forward_hook(lambda *_: asked.append(1))
+    given = []
+    learning = learning_of(step, model)
+    learning.objective.register_forward_pre_hook(lambda _, arguments: given.extend(arguments[0]))
+    learning(columns)
+    assert len(asked) == passes
+    for one, other in zip(given, alone, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize(
