@@ -24,6 +24,7 @@ from sbert_retriever.encoder.kinds import expect_colbert
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.teams import team
 from sbert_retriever.encoder.texts import checked, windows
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.encoder.weights import load_tensor, weight_files
@@ -204,7 +205,7 @@ class ColbertEncoder:
         )
         run = partial(self._states, seen=seen)
         on_cpu = partial(self._states_on_cpu, seen=seen) if self._cpu_fallback else None
-        with torch.inference_mode():
+        with torch.inference_mode(), team(self.device):
             for batch in batches:
                 for part, made in self._in_halves(batch, run, on_cpu=on_cpu):
                     states = made.cpu().numpy()

@@ -18,6 +18,7 @@ from sbert_retriever.encoder.labels import Logits, Scoring
 from sbert_retriever.encoder.pairs import Pair, PairTokenizer, PairTokens, pair_template
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.results import Results
+from sbert_retriever.encoder.teams import team
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.errors import InputError, ModelError
 from sbert_retriever.forks import Lock
@@ -147,7 +148,7 @@ class PairRunner:
             return (classifier or model)(batch.token_ids, types)
 
         on_cpu = (lambda batch: run(batch, self._spare)) if self._cpu_fallback else None
-        with torch.inference_mode():
+        with torch.inference_mode(), team(self.device):
             for batch in batches:
                 for part, logits in self._in_halves(batch, run, on_cpu=on_cpu):
                     results.add(part.rows, logits)

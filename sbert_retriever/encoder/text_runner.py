@@ -20,6 +20,7 @@ from sbert_retriever.encoder.halving import HalvingRunner
 from sbert_retriever.encoder.head import Head, load_head
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.results import Results
+from sbert_retriever.encoder.teams import team
 from sbert_retriever.encoder.tokenizer import Tokens, load_tokenizer
 from sbert_retriever.forks import Lock
 from sbert_retriever.types import Role
@@ -97,7 +98,7 @@ class TextRunner:
         on_cpu = partial(self._pooled_on_cpu, role=role) if self._cpu_fallback else None
         results = Results((len(tokens.ids), self.dim), self.device)
         self._loaded()
-        with torch.inference_mode():
+        with torch.inference_mode(), team(self.device):
             for batch in self._batches(tokens):
                 for part, pooled in self._in_halves(batch, run, on_cpu=on_cpu):
                     results.add(part.rows, pooled)
@@ -115,7 +116,7 @@ class TextRunner:
         skipped = self._skipped_tokens(role)
         on_cpu = self._states_on_cpu if self._cpu_fallback else None
         found: list[Vectors] = [np.empty((0, 0), np.float32)] * len(tokens.ids)
-        with torch.inference_mode():
+        with torch.inference_mode(), team(self.device):
             for batch in self._batches(tokens):
                 for part, made in self._in_halves(batch, self._states, on_cpu=on_cpu):
                     states = made.cpu().numpy()

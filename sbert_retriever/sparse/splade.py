@@ -21,6 +21,7 @@ from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.process import settle
 from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.teams import team
 from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.encoder.weights import fingerprint
 from sbert_retriever.errors import ModelFormatError
@@ -141,7 +142,7 @@ class Splade:
         for row, tokens in enumerate(batch.token_ids):
             ids[row, : len(tokens)] = torch.from_numpy(np.asarray(tokens, dtype=np.int64))
             mask[row, : len(tokens)] = 1
-        with torch.inference_mode():
+        with torch.inference_mode(), team(self._device):
             ids, mask = ids.to(self._device), mask.to(self._device)
             logits: Tensor = self._loaded()(input_ids=ids, attention_mask=mask).logits.float()
             votes = torch.log1p(torch.relu(logits)).masked_fill(mask[..., None] == 0, 0.0)

@@ -1,0 +1,89 @@
+"""The threads that share out a product on a CPU, given back when several callers take turns.
+
+GNU OpenMP, which torch's builds for Linux compute with, keeps a team for every thread that has run
+a model. Where the teams together have more threads than there are cores, none of them waits
+actively for its next piece of work any more: on two cores a question in float32 then took 18 ms
+and not 9, and one call in a second thread was enough for that, for as long as both lived.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+_SOFT = 1
+"""OpenMP's omp_pause_soft: threads end, settings stay."""
+# To start a team again takes some microseconds a thread, which is nothing beside so long a call.
+_LONG_S = 0.02
+
+
+class _Callers:
+    """Who has run a model in this process."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self.several = False
+
+    def enter(self) -> None:
+        """This thread runs one now."""
+        me = threading.get_ident()
+        self.several = self.several or self.last not in (None, me)
+        self.last = me
+
+
+_callers = _Callers()
+
+
+@contextmanager
+def team(device: torch.device) -> Iterator[None]:
+    """Compute inside, and give the team back where another thread may want one.
+
+    One thread that asks short questions, and nobody else does, keeps its team.
+
+    Args:
+        device: Where the model is; a GPU has no such teams.
+    """
+    if device.type != "cpu":
+        yield
+        return
+    _callers.enter()
+    started = perf_counter()
+    try:
+        yield
+    finally:
+        if _callers.several or perf_counter() - started > _LONG_S:
+            give_back()
+
+
+def give_back() -> None:
+    """End this thread's team; its next product starts one. Nothing where there is no GNU OpenMP."""
+    pause = _pause()
+    if pause is not None:
+        pause(_SOFT)
+
+
+@lru_cache(maxsize=1)
+def _pause() -> Callable[[int], int] | None:
+    """`omp_pause_resource_all` of the OpenMP that torch has loaded."""
+    try:
+        mapped = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = [line.split(maxsplit=5) for line in mapped.splitlines() if "libgomp" in line]
+    paths = {found[5] for found in fields if len(found) == 6}
+    own = Path(torch.__file__).parent
+    for path in sorted(paths, key=lambda p: own not in Path(p).parents):
+        try:
+            pause = ctypes.CDLL(path).omp_pause_resource_all
+        except (OSError, AttributeError):  # replaced on the disk meanwhile, or older than OpenMP 5
+            continue
+        pause.argtypes, pause.restype = [ctypes.c_int], ctypes.c_int
+        return pause  # type: ignore[no-any-return]  # ctypes has no narrower type
+    return None
