@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -265,6 +266,51 @@ def test_a_forked_child_that_closes_leaves_the_parents_private_folder():
             os._exit(0)
         os.waitpid(child, 0)
         assert retriever.store.connection.client.folder.is_dir()
+        assert retriever.count() == 5
+
+
+@pytest.fixture
+def living_child():
+    """Fork a child that does nothing until the test is over."""
+    if not hasattr(os, "fork"):
+        pytest.skip("this system has no fork")
+    children = []
+
+    def fork():
+        reading, writing = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python: fork with threads
+            child = os.fork()
+        if child == 0:
+            try:
+                os.write(writing, b".")
+                time.sleep(300)
+            finally:
+                os._exit(0)
+        children.append(child)
+        os.read(reading, 1)
+        os.close(reading)
+        os.close(writing)
+
+    yield fork
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_folder_that_is_closed_opens_again_while_a_forked_child_lives(tmp_path, living_child):
+    with open_folder(tmp_path) as retriever:
+        retriever.index(PASSAGES)
+        living_child()
+    with Retriever.open(tmp_path) as again:
+        assert again.count() == 5
+
+
+def test_an_index_is_built_while_a_forked_child_lives(tmp_path, living_child):
+    with open_folder(tmp_path) as retriever:
+        retriever.index(PASSAGES)
+        living_child()
+        retriever.optimize()
         assert retriever.count() == 5
 
 

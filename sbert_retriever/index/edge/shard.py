@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 _LOCK_FILE = "lock"
 _SHARD_FOLDER = "shard"
+# What the engine locks, of a shard's folder.
+_LOG_FOLDER = "wal"
 _ORPHAN_WAIT_S = 30.0
 # The engine writes through memory maps of files with holes: where the disk has no room for one,
 # the system ends the process (SIGBUS). A request has 30 MiB at most, and is written twice.
@@ -145,7 +147,8 @@ def release(shard: Shard) -> None:
         shard._references -= 1
         if shard._references:
             return
-        _open.pop(shard.folder, None)
+        if _open.get(shard.folder) is shard:  # a forked child may have one of its own there
+            del _open[shard.folder]
         shard._close()
         if shard.doomed and os.getpid() == shard._pid:
             _remove(shard.folder)
@@ -274,3 +277,35 @@ def _optimize_apart(shard_folder: Path) -> None:
             f"{finished.returncode}: {' '.join(tail)}). Nothing is lost; searches stay exact and "
             "slower until it is built"
         )
+
+
+def _give_up_copies() -> None:
+    """Close, in a forked child, its copies of what locks the folders of its parent.
+
+    A lock lasts until the last copy of its descriptor is closed: the parent could neither build an
+    index nor open a folder again while the child lives.
+    """
+    locked = set()
+    for folder in _open:
+        for path in (folder / _LOCK_FILE, folder / _SHARD_FOLDER / _LOG_FOLDER):
+            with suppress(OSError):  # deleted since
+                locked.add(_identity(path.stat()))
+    descriptors = Path("/dev/fd")
+    if not locked or not descriptors.is_dir():
+        return
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for path in descriptors.iterdir():
+        number = int(path.name)
+        with suppress(OSError):  # what listed the folder is closed by now
+            if _identity(os.fstat(number)) in locked:
+                # The number stays taken: the engine's copy here would close what got it next.
+                os.dup2(nothing, number, inheritable=False)
+    os.close(nothing)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_give_up_copies)
