@@ -36,14 +36,21 @@ if hasattr(os, "register_at_fork"):
 
 
 class Lock:
-    """`threading.Lock` for a `with` block; in a forked child nobody holds it."""
+    """`threading.Lock` for a `with` block; in a forked child nobody holds it.
 
-    def __init__(self) -> None:
+    Args:
+        reentrant: Whether the thread that holds it may take it again, as `threading.RLock`.
+    """
+
+    def __init__(self, *, reentrant: bool = False) -> None:
+        self._reentrant = reentrant
         self._begin()
         in_forked_children(self._begin)
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
+        self._lock: threading.Lock | threading.RLock = (
+            threading.RLock() if self._reentrant else threading.Lock()
+        )
 
     def __enter__(self) -> None:
         lock = self._lock

@@ -25,6 +25,7 @@ from sbert_retriever.errors import (
     StoreError,
     StoreLockedError,
 )
+from sbert_retriever.index.edge import shard as edge_shard
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.testing import HashEncoder
 
@@ -266,6 +267,37 @@ def test_a_forked_child_that_closes_leaves_the_parents_private_folder():
             os._exit(0)
         os.waitpid(child, 0)
         assert retriever.store.connection.client.folder.is_dir()
+        assert retriever.count() == 5
+
+
+def test_a_forked_child_waits_for_no_lock_of_its_parents_folder(tmp_path, forked):
+    """Another thread reads, and a third opens a folder, at the moment of the fork."""
+    held, done = threading.Event(), threading.Event()
+    with open_folder(tmp_path / "a") as retriever:
+        retriever.index(PASSAGES)
+        client = retriever.store.connection.client
+
+        def hold():
+            with client._guard, client._shard("default").held(), edge_shard._open_guard:
+                held.set()
+                assert done.wait(120)
+
+        def ask():
+            with pytest.raises(StoreClosedError, match="forked"):
+                retriever.count()
+            retriever.close()
+            with open_folder(tmp_path / "b") as own:
+                own.index(PASSAGES)
+                return own.count() == 5
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        try:
+            assert held.wait(60)
+            assert forked(ask)
+        finally:
+            done.set()
+            thread.join()
         assert retriever.count() == 5
 
 

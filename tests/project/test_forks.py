@@ -70,6 +70,24 @@ def test_a_fork_inside_the_block_can_leave_it(forked) -> None:
         assert forked(left)
 
 
+def test_a_reentrant_lock_is_left_as_often_as_it_was_taken(forked) -> None:
+    lock = Lock(reentrant=True)
+
+    def taken_elsewhere() -> bool:
+        taken: list[bool] = []
+        thread = threading.Thread(target=lambda: taken.append(lock._lock.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+        return taken[0]
+
+    with lock:
+        with lock:
+            assert not taken_elsewhere()
+        assert not taken_elsewhere()
+        assert forked(taken_elsewhere)
+    assert taken_elsewhere()
+
+
 def test_what_is_gone_is_not_begun() -> None:
     gc.collect()
     before = len(forks._BEGINNINGS)

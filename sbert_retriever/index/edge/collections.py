@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from sbert_retriever.errors import (
     StoreClosedError,
     StoreError,
 )
+from sbert_retriever.forks import Lock
 from sbert_retriever.index.edge import pointers
 from sbert_retriever.index.edge.description import DESCRIPTION_FILE
 from sbert_retriever.index.edge.shard import Shard, acquire, discard, release
@@ -44,7 +44,7 @@ class Collections:
         self._temporary = tempfile.mkdtemp(prefix="sbert-retriever-") if folder is None else None
         self.folder = _usable(Path(self._temporary or folder or "."))
         self._shards: dict[str, Shard] = {}
-        self._guard = threading.RLock()
+        self._guard = Lock(reentrant=True)
         self._closed = False
         self._finalizer = weakref.finalize(
             self, _clean_up, self._shards, self._temporary, os.getpid()

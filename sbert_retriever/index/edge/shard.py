@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from sbert_retriever.errors import (
     StoreLockedError,
     StoreRequestError,
 )
+from sbert_retriever.forks import Lock
 from sbert_retriever.index.edge.description import DESCRIPTION_FILE
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ ROOM_TO_WRITE = 100 * 2**20
 _ROOM_TO_OPEN = 16 * 2**20
 
 _open: dict[Path, Shard] = {}
-_open_guard = threading.Lock()
+_open_guard = Lock()
 
 
 class Shard:
@@ -54,7 +54,7 @@ class Shard:
         self.folder = folder
         self._lock = lock
         self._engine: edge.EdgeShard | None = engine
-        self._guard = threading.RLock()
+        self._guard = Lock(reentrant=True)
         self._pid = os.getpid()
         self._references = 1
         self.writes = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from threading import Lock
 from typing import Any
 
 from sbert_retriever.errors import MissingExtraError, ReadError
+from sbert_retriever.forks import Lock
 from sbert_retriever.ingest.decoding import plain_newlines
 from sbert_retriever.ingest.source_text import SourceText
 
