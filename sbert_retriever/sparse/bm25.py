@@ -19,7 +19,8 @@ from sbert_retriever.errors import InputError
 from sbert_retriever.types import SparseIdentity, SparseVector
 
 NAME = "bm25"
-_NAME = re.compile(r"\w+(?:[.:/@_-]\w+)+")
+# The look-behind keeps a long word that is no name from being tried once for each of its letters.
+_NAME = re.compile(r"(?<!\w)\w+(?:[.:/@_-]\w+)+")
 
 
 class Bm25:

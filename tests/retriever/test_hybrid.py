@@ -14,7 +14,7 @@ from sbert_retriever.errors import ContractError, InputError, InputTypeError, Mo
 from sbert_retriever.index.legs import Legs
 from sbert_retriever.search.hybrid import fused
 from sbert_retriever.sparse import Bm25
-from sbert_retriever.sparse.bm25 import share_of_names
+from sbert_retriever.sparse.bm25 import names, share_of_names
 from sbert_retriever.testing import HashEncoder, TableScorer
 from sbert_retriever.types import Fusion, SparseIdentity, SparseVector
 
@@ -185,6 +185,17 @@ def test_a_name_is_a_term_as_a_whole(engine, whole, first):
     retriever = engine.open(sparse=Bm25(names=whole))
     retriever.index(NAMED)
     assert retriever.search("os.path.join", 2, mode="sparse")[0].id == first
+
+
+def test_a_word_of_a_million_letters_is_looked_through_once():
+    """A picture in a page is such a word; tried from each of its letters it took hours."""
+    word = "aGVsbG8" * 150_000
+    assert names(word) == []
+    assert names(f"{word} os.path.join snake_case x. a..b .c-d") == [
+        "os.path.join",
+        "snake_case",
+        "c-d",
+    ]
 
 
 def test_a_question_that_is_a_name_counts_on_words_more():
