@@ -387,6 +387,19 @@ def test_the_index_is_built_apart_and_python_goes_on(many):
     assert not client.optimize("many")
 
 
+def test_the_index_is_built_by_nothing_that_lies_in_the_working_folder(tmp_path, monkeypatch):
+    """Files that are indexed may be somebody else's, and be named as modules are."""
+    (tmp_path / "here").mkdir()
+    for name in ("ctypes", "signal", "qdrant_edge"):
+        (tmp_path / "here" / f"{name}.py").write_text("raise SystemExit('run')", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    monkeypatch.chdir(tmp_path / "here")
+    with open_folder(tmp_path / "index") as retriever:
+        retriever.index(PASSAGES)
+        retriever.optimize()
+        assert retriever.count() == 5
+
+
 def test_a_failed_index_build_loses_nothing(many, monkeypatch):
     client, rows = many
     monkeypatch.setattr(sys, "executable", "/bin/false")

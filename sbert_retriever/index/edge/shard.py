@@ -265,8 +265,10 @@ def _load(shard_folder: Path) -> edge.EdgeShard:
 
 
 def _optimize_apart(shard_folder: Path) -> None:
-    command = [sys.executable, "-m", "sbert_retriever.index.edge.optimize", str(shard_folder)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # -P: the folder in which somebody works may hold a `signal.py` of its own.
+    command = [sys.executable, "-P", "-m", "sbert_retriever.index.edge.optimize", str(shard_folder)]
+    places = [place or str(Path.cwd()) for place in sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     finished = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
