@@ -9,6 +9,8 @@ from functools import partial
 from os import PathLike, fspath
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
+
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.forks import Lock
 from sbert_retriever.index.contract import profile_from_metadata, profile_to_metadata
@@ -261,4 +263,9 @@ def _said(asked: Query, profile: Profile) -> Profile:
             changes[name] = value
     if _says(asked) and changes:
         changes["name"] = "custom"
-    return replace(profile, **changes)
+    return replace(profile, **{name: _plain(value) for name, value in changes.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as the number that it holds, for a profile is plain."""
+    return value.item() if isinstance(value, np.generic) else value

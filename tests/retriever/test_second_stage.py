@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Profile, Retriever
@@ -167,6 +168,20 @@ def test_what_is_said_comes_before_the_profile(turned, scorer):
     scorer.asked.clear()
     turned.search(QUESTION, 1, profile="fast")
     assert scorer.asked == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"candidates": np.int64(4)},
+        {"budget_ms": np.float32(60_000)},
+        {"candidates": 4, "exact": np.True_, "ef": np.int32(64), "oversampling": np.float32(2)},
+    ],
+)
+def test_numbers_of_numpy_are_numbers(turned, options):
+    found = turned.search_detailed(QUESTION, np.int64(4), **options)
+    assert ids(found.hits) == ["p3", "p2", "p1", "p0"]
+    assert found.rescored == 4
 
 
 def test_a_reranker_that_was_opened_is_used_where_nothing_is_said(turned):
