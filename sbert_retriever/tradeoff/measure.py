@@ -17,6 +17,7 @@ from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.tradeoff.efficiency import described
 from sbert_retriever.tradeoff.machine import machine
+from sbert_retriever.tradeoff.pair_file import check_path
 from sbert_retriever.tradeoff.points import Grid, Means, operating_points
 from sbert_retriever.tradeoff.records import Records, Setting, Truth
 from sbert_retriever.tradeoff.second_stage import takes_lengths
@@ -55,13 +56,17 @@ def measure_tradeoff(
         on_progress: Told what is being done, how much of it is done, of how much.
 
     Raises:
-        InputError: No passage, no query, none of the queries is judged, or a number is below 1.
+        InputError: No passage, no query, none of the queries is judged, a number is below 1, or
+            `pair_scores` is another kind of file.
     """
     if min(k, timed_queries, sampled_pairs) < 1:
         raise InputError(
             f"k is {k}, timed_queries {timed_queries} and sampled_pairs {sampled_pairs}: each is 1 "
             "or more"
         )
+    kept = Path(pair_scores) if pair_scores is not None else None
+    if kept is not None:
+        check_path(kept)  # minutes before it is written
     info, encoder = retriever.info(), retriever.encoder
     if info.count < 1:
         raise InputError("the collection is empty: index something first")
@@ -77,7 +82,7 @@ def measure_tradeoff(
         chosen,
         scorer,
         qrels=qrels,
-        pair_scores=Path(pair_scores) if pair_scores is not None else None,
+        pair_scores=kept,
         seed=seed,
         on_progress=on_progress,
     )

@@ -13,6 +13,8 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sbert_retriever.errors import InputError
+
 if TYPE_CHECKING:
     from sbert_retriever.types import Scorer
 
@@ -25,12 +27,16 @@ class PairFile:
     Args:
         path: Made where it is absent, with its folder.
         scorer: Whose scores they are.
+
+    Raises:
+        InputError: The path is that of another kind of file, which is left as it is.
     """
 
     def __init__(self, path: Path, scorer: Scorer) -> None:
         self._path = path
         self._scores: dict[str, float] = {}
         header = json.dumps({"scorer": _named(scorer)})
+        check_path(path)
         lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
         if lines and lines[0] == header:
             for line in lines[1:]:
@@ -55,6 +61,26 @@ class PairFile:
     def _write(self, line: str) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
+
+
+def check_path(path: Path) -> None:
+    """Refuse a file that holds something else than scores of pairs: it would be written over.
+
+    Raises:
+        InputError: It does.
+    """
+    if not path.exists():
+        return
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline()
+        header = json.loads(first) if first else {"scorer": None}
+    except (OSError, ValueError):
+        header = None
+    if not isinstance(header, dict) or set(header) != {"scorer"}:
+        raise InputError(
+            f"{path} holds no scores of pairs, which would be written over it: give another path"
+        )
 
 
 def _named(scorer: Scorer) -> Any:

@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
+import pytest
 
+from sbert_retriever.errors import InputError
 from sbert_retriever.tradeoff.measure import measure_tradeoff
 from sbert_retriever.tradeoff.pair_file import PairFile
 from sbert_retriever.tradeoff.points import Grid
@@ -32,6 +34,27 @@ def test_a_file_of_another_scorer_is_begun_anew(tmp_path, scorer):
     PairFile(path, scorer).keep({PAIRS[0]: 0.5}, None)
     assert PairFile(path, OtherScorer()).recall(PAIRS, None) == {}
     assert PairFile(path, scorer).recall(PAIRS, None) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"_id": "q1", "text": "cats"}\n', b"q1\tcats\n", b"\xff\xfe\x00", b"[1]\n", b"7\n"],
+)
+def test_a_file_of_another_kind_is_left_as_it_is(tmp_path, collection, queries, scorer, content):
+    path = tmp_path / "queries.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="holds no scores of pairs"):
+        PairFile(path, scorer)
+    with pytest.raises(InputError, match="give another path"):
+        measure_tradeoff(collection, queries, scorer=scorer, pair_scores=path)
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_is_begun(tmp_path, scorer):
+    path = tmp_path / "pairs.jsonl"
+    path.touch()
+    PairFile(path, scorer).keep({PAIRS[0]: 0.5}, None)
+    assert PairFile(path, scorer).recall(PAIRS, None) == {PAIRS[0]: 0.5}
 
 
 def test_a_line_that_was_left_half_written_is_passed_over(tmp_path, scorer):
