@@ -179,6 +179,11 @@ class Profile:
                 f"Profile.mode is {self.mode!r}, expected 'dense', 'sparse', 'hybrid' or None"
             )
         if isinstance(self.fusion, Mapping):  # as JSON has it
+            known = [f.name for f in fields(Fusion)]
+            if unknown := sorted(str(name) for name in self.fusion if name not in known):
+                raise InputError(
+                    f"Profile.fusion holds {', '.join(unknown)}, expected some of {known}"
+                )
             object.__setattr__(self, "fusion", Fusion(**self.fusion))
         if not isinstance(self.fusion, Fusion | None):
             raise InputTypeError(

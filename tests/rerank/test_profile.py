@@ -70,6 +70,7 @@ def test_values_out_of_range_are_refused(fields, error):
         ("[1]", "holds list"),
         ('{"depth": 3}', "depth"),
         ('{"candidates": 0}', "candidates is 0"),
+        ('{"fusion": {"weight": 0.3}}', "fusion holds weight, expected some of .*'sparse_weight'"),
     ],
 )
 def test_a_file_that_holds_no_profile_is_refused(text, said, tmp_path):
