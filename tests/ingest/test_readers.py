@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sbert_retriever.errors import MissingExtraError, ReadError
+from sbert_retriever.index.metadata import plain_metadata
 from sbert_retriever.ingest import read_file
 from sbert_retriever.ingest.headings import markdown_headings, rst_headings
 
@@ -120,6 +121,18 @@ def test_front_matter_stays_in_the_text_and_becomes_metadata(tmp_path):
     }
     assert text.text.startswith("---\ntitle")
     assert paths_of(text) == {"---": "", "# First": "First"}
+
+
+def test_what_a_store_does_not_take_stays_in_front_matter_as_it_is_written(tmp_path):
+    """One number of twenty digits kept every passage of its file out."""
+    fields = "id: 20240131123456789012\nlimit: Infinity\nids: [-1, 99999999999999999999]\n"
+    text = read_file(write(tmp_path, "a.md", f"---\n{fields}---\n# First\n\nText.\n"))
+    assert text.metadata == {
+        "id": "20240131123456789012",
+        "limit": "Infinity",
+        "ids": [-1, "99999999999999999999"],
+    }
+    assert plain_metadata(text.metadata, passage_id="a") == text.metadata
 
 
 def test_a_page_that_begins_with_a_rule_has_no_front_matter(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from sbert_retriever.index.metadata import plain_value
 from sbert_retriever.ingest.decoding import decode
 from sbert_retriever.ingest.headings import markdown_headings, rst_headings, sections
 from sbert_retriever.ingest.source_text import SourceText
@@ -76,11 +77,10 @@ def _value(written: str) -> Any:
     if len(written) > 1 and written[0] == written[-1] and written[0] in "'\"":
         return written[1:-1]
     try:
-        value = json.loads(written)
-    except ValueError:
+        # A store takes no NaN, no infinity and no integer beyond 64 bits: such stay as written.
+        return plain_value(json.loads(written), where=written)
+    except (ValueError, RecursionError):
         return written
-    # NaN and Infinity are words of JSON's dialects, and no values a store takes.
-    return written if isinstance(value, float) and not abs(value) < float("inf") else value
 
 
 def read_rst(data: bytes, source: str, on_note: Callable[[str], None]) -> SourceText:
