@@ -283,8 +283,9 @@ def _passage(values: dict[str, Any]) -> Passage:
 
 def _vector(values: dict[str, Any], dim: int) -> npt.NDArray[np.float32]:
     try:
-        vector = np.asarray(values.get("vector"), dtype=np.float32)
-    except (TypeError, ValueError) as error:
+        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinity, refused later
+            vector = np.asarray(values.get("vector"), dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"its vector is not a list of numbers: {error}") from error
     if vector.shape != (dim,):
         raise InputError(f"its vector has the shape {vector.shape}, expected ({dim},)")

@@ -14,7 +14,8 @@ import pytest
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, ReadError, StoreRequestError
-from sbert_retriever.ingest.exchange import ExportFile, export_passages
+from sbert_retriever.index.contract import Contract
+from sbert_retriever.ingest.exchange import FORMAT, ExportFile, export_passages
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.transfer import import_file, import_lines
 
@@ -184,6 +185,27 @@ def test_a_lost_line_is_noticed_by_the_count(run: Run, animals: Path) -> None:
     file = ExportFile([*lines[:2], *lines[3:]], "e.jsonl")
     assert len(list(file.entries())) == 2
     assert "2 passages came before the closing line, which says 3" in file.failures[0].reason
+
+
+def test_numbers_that_no_float_holds_cost_their_line_alone(tmp_path: Path) -> None:
+    contract = Contract(model=HashEncoder(dim=2).identity).to_metadata()
+    header = {"format": FORMAT, "version": 1, "collection": "c", "dim": 2, "contract": contract}
+    ids = ("huge", "large", "fine")
+    vectors: tuple[list[float], ...] = ([1, 10**400], [1, 1e39], [1, 0])
+    lines = [
+        json.dumps({"id": i, "text": i, "vector": vector})
+        for i, vector in zip(ids, vectors, strict=True)
+    ]
+    end = json.dumps({"end": FORMAT, "count": 3})
+    file = tmp_path / "e.jsonl"
+    file.write_text("\n".join([json.dumps(header), *lines, end]) + "\n", encoding="utf-8")
+
+    report = import_file(file, tmp_path / "x")
+
+    assert report.added == 1
+    reasons = " ".join(failure.reason for failure in report.failures)
+    assert "not a list of numbers" in reasons
+    assert "NaN or infinity" in reasons
 
 
 @pytest.mark.parametrize(
