@@ -48,7 +48,7 @@ def diverse(
     asked = Search(k=k, **options)
     fetched = max(_FETCHED, k) if fetch_k is None else whole("fetch_k", fetch_k, least=1)
     _check(asked.k, fetched, lambda_mult)
-    store = retriever.store
+    store = retriever.store.within_time(asked.timeout_s)
     condition = build_filter(asked.filter, metadata_key=store.layout.metadata_key)
     row = yield from _query_row(retriever, query)
     wider = replace(asked, k=fetched)

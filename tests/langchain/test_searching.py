@@ -12,6 +12,7 @@ from langchain_sbert import SBERTVectorStore
 from qdrant_client import QdrantClient, models
 
 from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
+from sbert_retriever.index.store import PassageStore
 from sbert_retriever.search.diversity import mmr_order
 
 # Cosines with "q": 1, 0.6, 0, -1.
@@ -248,6 +249,22 @@ async def test_k_is_honoured_and_checked(circle: SBERTVectorStore, call: Any) ->
         assert len(await call(circle, method, query, k=3)) == 3
         with pytest.raises(InputError, match="k is 0"):
             await call(circle, method, query, k=0)
+
+
+async def test_each_search_keeps_the_time_that_it_is_given(
+    circle: SBERTVectorStore, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float | None] = []
+
+    def within_time(store: PassageStore, timeout_s: float | None) -> PassageStore:
+        given.append(timeout_s)
+        return store
+
+    monkeypatch.setattr(PassageStore, "within_time", within_time)
+    for method, query in _QUERIES:
+        given.clear()
+        await call(circle, method, query, timeout_s=7)
+        assert given == [7], method
 
 
 async def test_a_vector_that_no_passage_is_near_to(circle: SBERTVectorStore, call: Any) -> None:
