@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -151,6 +152,21 @@ def test_a_file_is_no_folder(tmp_path):
 def test_a_folder_that_cannot_be_written(tmp_path):
     with pytest.raises(StoreError, match="cannot be opened"):
         open_folder("/proc/nowhere")
+
+
+@pytest.mark.parametrize("method", ["is_file", "read_text"])
+def test_a_folder_that_may_not_be_read(tmp_path, monkeypatch, method):
+    """Another user's, or one that a service made as root."""
+    with open_folder(tmp_path):
+        pass
+
+    def refused(path, *args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, method, refused)
+        with pytest.raises(StoreError, match=r"\.json cannot be read \(Permission denied\)"):
+            Retriever.open(tmp_path)
 
 
 def test_an_unknown_collection_names_those_there_are(tmp_path):

@@ -25,7 +25,7 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.forks import Lock
 from sbert_retriever.index.edge import pointers
-from sbert_retriever.index.edge.description import DESCRIPTION_FILE
+from sbert_retriever.index.edge.description import DESCRIPTION_FILE, unreadable
 from sbert_retriever.index.edge.shard import Shard, acquire, discard, release
 
 
@@ -60,7 +60,11 @@ class Collections:
 
     def collection_exists(self, collection_name: str) -> bool:
         """Whether there is a collection of that name."""
-        return (self._place(collection_name) / DESCRIPTION_FILE).is_file()
+        file = self._place(collection_name) / DESCRIPTION_FILE
+        try:
+            return file.is_file()
+        except OSError as error:
+            raise unreadable(file, error) from error
 
     def get_collections(self) -> models.CollectionsResponse:
         """The names of all collections."""

@@ -47,13 +47,23 @@ def read_description(place: Path) -> Description:
     """The description of the collection in a folder.
 
     Raises:
-        StoreError: It is damaged.
+        StoreError: It is damaged, or may not be read.
     """
     file = place / DESCRIPTION_FILE
     try:
         return Description(**json.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise unreadable(file, error) from error
     except (ValueError, TypeError) as error:
         raise StoreError(f"{file} is damaged ({error}): restore it") from error
+
+
+def unreadable(file: Path, error: OSError) -> StoreError:
+    """What to raise where the system does not let a file be read."""
+    return StoreError(
+        f"{file} cannot be read ({error.strerror}): open the collection as a user who may read and "
+        "write its folder"
+    )
 
 
 def write_description(place: Path, description: Description) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import portalocker
 
 from sbert_retriever.errors import StoreError
-from sbert_retriever.index.edge.description import write_json
+from sbert_retriever.index.edge.description import unreadable, write_json
 
 POINTERS_FILE = "collections.json"
 _LOCK_FILE = "collections.lock"
@@ -72,13 +72,15 @@ def read(location: Path) -> Pointers:
     """The pointers of a location.
 
     Raises:
-        StoreError: The file is damaged.
+        StoreError: The file is damaged, or may not be read.
     """
     file = location / POINTERS_FILE
     try:
         return Pointers(**json.loads(file.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
         return Pointers()
+    except OSError as error:
+        raise unreadable(file, error) from error
     except (ValueError, TypeError) as error:
         raise StoreError(f"{file} is damaged ({error}): restore it") from error
 
