@@ -100,7 +100,7 @@ class Collection:
         Raises:
             ContractError: It is another than the collection was built with.
         """
-        if encoder.identity != self.sparse_identity:
+        if not _same(encoder.identity, self.sparse_identity):
             raise ContractError(
                 f"words were asked for from {_described(encoder.identity)}, and collection "
                 f"{self.collection_name!r} has {_described(self.sparse_identity)}: open it as it "
@@ -412,6 +412,20 @@ class Collection:
             "the server keeps no collection metadata, where the model's contract goes: Qdrant 1.16 "
             "or newer is needed"
         )
+
+
+def _same(asked: SparseIdentity, there: SparseIdentity | None) -> bool:
+    """Whether both are one encoder; a server may hand a float back one unit off."""
+    if there is None or asked.settings.keys() != there.settings.keys():
+        return False
+    numbers = {
+        name: value
+        for name, value in asked.settings.items()
+        if isinstance(value, float)
+        and isinstance(there.settings[name], float)
+        and math.isclose(value, there.settings[name], rel_tol=1e-14)
+    }
+    return asked == replace(there, settings={**there.settings, **numbers})
 
 
 def _described(identity: SparseIdentity | None) -> str:

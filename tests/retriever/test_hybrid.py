@@ -222,6 +222,17 @@ def test_it_opens_again_with_its_own_words(lasting_engine):
         lasting_engine.open(sparse="bm25")
 
 
+def test_a_number_that_a_server_reads_one_unit_off_is_the_same_number(engine):
+    length = 183.27272727272728
+    store = engine.open(sparse=Bm25(avg_len=length)).store
+    settings = {**store.sparse_identity.settings, "avg_len": math.nextafter(length, 0)}
+    store.shape = replace(store.shape, sparse=replace(store.sparse_identity, settings=settings))
+    store.bind_sparse(Bm25(avg_len=length))
+    for other in (Bm25(avg_len=183.2727), Bm25(avg_len=length, names=False)):
+        with pytest.raises(ContractError, match="words were asked for"):
+            store.bind_sparse(other)
+
+
 def test_a_collection_without_words_says_how_to_get_them(engine):
     retriever = engine.open()
     retriever.index(PARTS)
