@@ -73,8 +73,9 @@ class OperatingPoint:
     def in_full(self) -> bool:
         """Whether the cross-encoder's order of whole pairs alone counts, over the first stage's."""
         profile = self.profile
-        shortened = (profile.pair_length, profile.early_margin, profile.early_batches)
-        return self.rerank > 0 and not (self.fused or self.late or any(shortened))
+        limits = (profile.pair_length, profile.early_margin, profile.early_batches)
+        shortened = any(limit is not None for limit in limits)
+        return self.rerank > 0 and not (self.fused or self.late or shortened)
 
 
 def point(

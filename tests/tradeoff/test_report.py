@@ -145,6 +145,14 @@ def test_without_judgements_the_table_says_what_it_shows():
     assert "exact search" in summarise(made("exact")).table()
 
 
+@pytest.mark.parametrize(
+    "limit", [{"early_margin": 0.0}, {"early_batches": 1}, {"pair_length": 64}, {"late": 5}]
+)
+def test_a_rerank_that_leaves_something_out_is_no_truth(limit):
+    assert point("whole", 10, rerank_depth=20).in_full
+    assert not point("part", 10, rerank_depth=20, **limit).in_full
+
+
 def test_table():
     lines = summarise(made()).table().splitlines()
     assert lines[0].split()[:4] == ["point", "nDCG@2", "recall@2", "MRR@2"]
