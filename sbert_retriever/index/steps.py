@@ -62,7 +62,8 @@ def work(function: Callable[..., Any], *args: Any) -> Work:
 class RetryPolicy:
     """How long and how often a call that failed in passing is tried again.
 
-    Exponential back-off with full jitter. A server's Retry-After is waited for in full.
+    Exponential back-off with jitter: from half of a pause's bound to all of it. A server's
+    Retry-After is waited for in full.
 
     Args:
         deadline_s: Seconds from the first attempt after which no new attempt begins.
