@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from sbert_retriever.encoder.batching import TokenBatch
+from sbert_retriever.encoder.batching import TokenBatch, TokenIds
 from sbert_retriever.encoder.bert import BertBackbone, read_weights, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
 from sbert_retriever.encoder.int8_bert import int8_backbone
+from sbert_retriever.encoder.known_tokens import check_token_ids, words_of
 from sbert_retriever.encoder.packing import packed
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
@@ -76,6 +77,16 @@ def check_int8(checkpoint: Checkpoint, dtype: torch.dtype) -> None:
         )
 
 
+def check_tokens(backbone: Backbone, batch: TokenBatch) -> None:
+    """Refuse tokens that a model has no embedding for, before they go to a device.
+
+    Raises:
+        ModelError: The tokenizer is another model's.
+    """
+    if isinstance(backbone, BertBackbone | AutoBackbone):
+        backbone.check(batch.token_ids)
+
+
 def hidden_states(
     backbone: Backbone, batch: TokenBatch, *, pad_id: int, device: torch.device
 ) -> tuple[Tensor, Tensor | None]:
@@ -86,8 +97,7 @@ def hidden_states(
     Raises:
         ModelError: The tokenizer is another model's.
     """
-    if isinstance(backbone, BertBackbone):
-        backbone.check(batch.token_ids)
+    check_tokens(backbone, batch)
     if isinstance(backbone, BertBackbone) and backbone.packs_well:
         texts = packed(batch.token_ids, None, device=device)
         return texts.spread(backbone.packed(texts))
@@ -115,6 +125,15 @@ class AutoBackbone:
         model, missing = read_pretrained(AutoModel, checkpoint.transformer, dtype)
         _check_complete(missing, checkpoint)
         self._model = model.to(device).eval()
+        self._known = words_of(model)
+
+    def check(self, token_ids: Sequence[TokenIds]) -> None:
+        """Refuse tokens that the model has no embedding for, before they go to a device.
+
+        Raises:
+            ModelError: A text has one.
+        """
+        check_token_ids(token_ids, known=self._known)
 
     def __call__(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Hidden states (batch, length, width)."""

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from sbert_retriever.encoder.attention import by_kernel, by_text, packs_well
 from sbert_retriever.encoder.batching import TokenIds
+from sbert_retriever.encoder.known_tokens import check_token_ids, check_type_ids
 from sbert_retriever.encoder.packing import PackedTexts
 from sbert_retriever.encoder.workspace import Workspace
 from sbert_retriever.errors import ModelError, ModelFormatError
@@ -164,22 +165,18 @@ class BertBackbone:
         self._activation = ACTIVATIONS[weights.activation]
         self._space = Workspace()
 
-    def check(self, token_ids: Sequence[TokenIds]) -> None:
+    def check(
+        self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None = None
+    ) -> None:
         """Refuse tokens that the model has no embedding for, before they go to a device.
-
-        A GPU that looks one up can do nothing more for its process.
 
         Raises:
             ModelError: A text has one, or more tokens than the model has places.
         """
-        known, places = len(self.weights.words), self.weights.places.shape[1]
-        most = max((int(ids.max(initial=0)) for ids in token_ids), default=0)
+        types, places, _ = self.weights.places.shape
+        check_token_ids(token_ids, known=len(self.weights.words))
+        check_type_ids(type_ids, known=types)
         longest = max(map(len, token_ids), default=0)
-        if most >= known:
-            raise ModelError(
-                f"the tokenizer gives the token id {most}, and the model knows {known}: it is "
-                "another model's, or tokens were added to it and not to the model"
-            )
         if longest > places:
             raise ModelError(
                 f"a text has {longest} tokens, and the model reads {places}: load it with "

@@ -16,6 +16,7 @@ from sbert_retriever.encoder.backbone import check_int8, load_bert
 from sbert_retriever.encoder.batching import TokenBatch, TokenIds
 from sbert_retriever.encoder.bert import TensorReader, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
+from sbert_retriever.encoder.known_tokens import check_token_ids, words_of
 from sbert_retriever.encoder.packing import packed
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
@@ -102,7 +103,7 @@ class BertClassifier:
         self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
         """Logits (n, labels) float32."""
-        self._backbone.check(token_ids)
+        self._backbone.check(token_ids, type_ids)
         # On a CPU texts one by one in the attention cost less than padding them to one length.
         packs = self._device.type == "cpu" or self._backbone.packs_well
         first = self._packed if packs else self._padded
@@ -159,12 +160,14 @@ class AutoClassifier:
         _run_head_in_float32(model)
         self._pad_id, self._device = pad_id, device
         self._model = model.to(device).eval()
+        self._known = words_of(model)
         self._typed = "token_type_ids" in inspect.signature(model.forward).parameters
 
     def __call__(
         self, token_ids: Sequence[TokenIds], type_ids: Sequence[TokenIds] | None
     ) -> Tensor:
         """Logits (n, labels) float32."""
+        check_token_ids(token_ids, known=self._known)
         ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
         seen = torch.ones_like(ids) if mask is None else mask.long()
         typed = {"token_type_ids": types} if self._typed and types is not None else {}

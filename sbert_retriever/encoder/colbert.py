@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own customary name
 from torch import Tensor, nn
 
-from sbert_retriever.encoder.backbone import Backbone, load_backbone
+from sbert_retriever.encoder.backbone import Backbone, check_tokens, load_backbone
 from sbert_retriever.encoder.batching import TokenBatch, batch_sizes, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
 from sbert_retriever.encoder.colbert_settings import ColbertSettings, read_colbert, with_lengths
@@ -216,6 +216,7 @@ class ColbertEncoder:
     def _states(self, batch: TokenBatch, *, seen: Counts) -> Tensor:
         """Token vectors (batch, length, dim) float32 of length 1, on the device."""
         backbone, projection = self._loaded()
+        check_tokens(backbone, batch)
         grid, mask = self._padded(batch, seen)
         return F.normalize(projection(backbone(grid, mask).float()), dim=2)
 

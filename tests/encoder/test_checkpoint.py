@@ -178,8 +178,13 @@ def test_tensors_that_do_not_fit_each_other_are_refused(folder, name, shape, dty
         BiEncoder.load(folder, device="cpu", dtype=dtype).encode_queries(["text"])
 
 
-def test_tokens_that_the_model_does_not_know_are_refused(folder):
-    """Words added to a tokenizer and not to its model: a sentence, and no lost GPU."""
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+def test_tokens_that_the_model_does_not_know_are_refused(folder, activation):
+    """Words added to a tokenizer and not to its model: a sentence, and no lost GPU.
+
+    With "silu" the model runs through transformers.
+    """
+    edit(folder / "config.json", hidden_act=activation)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     known = tokenizer.get_vocab_size()
     tokenizer.add_tokens(["zyxwvu"])

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from sbert_retriever import BiEncoder, CrossEncoder
 from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.late_interaction import maxsim
-from sbert_retriever.errors import InputError, InputTypeError, ModelFormatError
+from sbert_retriever.errors import InputError, InputTypeError, ModelError, ModelFormatError
 from sbert_retriever.rerank.late import TokenEncoder
 from sbert_retriever.testing import tiny_bert
 
@@ -164,6 +165,17 @@ def test_lengths_that_the_caller_wants(colbert_folder):
         load(colbert_folder(), passage_length=65)
     with pytest.raises(InputError, match="query_length=4, expected 8 or more"):
         load(colbert_folder(), query_length=4)
+
+
+def test_tokens_that_the_model_does_not_know_are_refused(colbert_folder):
+    folder = colbert_folder()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens(["zyxwvu"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = load(folder)
+    assert len(encoder.encode_tokens(["a cat"], role="query")) == 1
+    with pytest.raises(ModelError, match="the tokenizer gives the token id"):
+        encoder.encode_tokens(["a zyxwvu"], role="passage")
 
 
 def test_no_texts_and_wrong_ones(colbert_folder):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit, softmax
+from tokenizers import Tokenizer
 
 from sbert_retriever import BiEncoder
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
@@ -383,6 +384,27 @@ def test_a_classifier_without_its_weights_is_refused(classifier_folder):
         save_file(state, path, metadata={"format": "pt"})
         with pytest.raises(ModelFormatError, match=r"hold no classifier\.weight"):
             load(folder).score(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "settings"),
+    [("bert", {}), ("distilbert", {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64})],
+)
+def test_tokens_that_the_model_does_not_know_are_refused(classifier_folder, model_type, settings):
+    """Words added to a tokenizer and not to its model, ours and one of transformers."""
+    folder = classifier_folder(model_type, **settings)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens([f"zyx{n}" for n in range(400)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = load(folder)
+    assert len(encoder.score([("a cat", "a dog")])) == 1
+    with pytest.raises(ModelError, match="and the model knows 400"):
+        encoder.score([("a cat", "zyx399")])
+
+
+def test_a_second_text_that_the_model_has_no_type_for_is_refused(classifier_folder):
+    with pytest.raises(ModelError, match="token type 1, and the model knows 1"):
+        load(classifier_folder("bert", type_vocab_size=1)).score([("a cat", "a dog")])
 
 
 def test_a_score_that_is_not_finite_is_an_error(classifier_folder):
