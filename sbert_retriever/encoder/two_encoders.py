@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.bi_encoder import BiEncoder
 from sbert_retriever.encoder.checkpoint import has_routes, read_routes
 from sbert_retriever.encoder.encoding import Encoding
-from sbert_retriever.encoder.precision import choose_device, choose_dtype
+from sbert_retriever.encoder.precision import choose_devices
 from sbert_retriever.encoder.resolve import HubOptions, locate
 from sbert_retriever.errors import InputError, ModelFormatError
 from sbert_retriever.types import ModelIdentity, OnTruncate, Role
@@ -55,7 +55,7 @@ class TwoEncoders:
         cls,
         name: str | os.PathLike[str],
         *,
-        device: str = "auto",
+        device: str | Sequence[str] = "auto",
         dtype: str = "auto",
         revision: str | None = None,
         cache_dir: str | os.PathLike[str] | None = None,
@@ -80,8 +80,7 @@ class TwoEncoders:
             MissingExtraError: The weights are ONNX, and onnx is not installed.
             InputError: An argument is out of range.
         """
-        chosen = choose_device(device)
-        floating = choose_dtype(dtype, chosen, int8=True)
+        chosen, floating = choose_devices(device, dtype, int8=True)
         hub = HubOptions(
             revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
         )
@@ -124,6 +123,16 @@ class TwoEncoders:
         return self.passage.max_length
 
     @property
+    def device(self) -> str:
+        """Where both run: "cpu", "cuda:0", "mps"; several are joined by commas."""
+        return self.passage.device
+
+    @property
+    def dtype(self) -> str:
+        """The type both compute in: "float32", "bfloat16", "float16", "int8"."""
+        return self.passage.dtype
+
+    @property
     def on_truncate(self) -> OnTruncate:
         """What happens to a text that is too long: "warn", "error" or "ignore"."""
         return self.passage.on_truncate
@@ -136,13 +145,29 @@ class TwoEncoders:
         weights = hashlib.sha256(both).hexdigest()[:16]
         return replace(passage, query_prompt=query.query_prompt, weights=weights)
 
-    def encode_queries(self, texts: Iterable[str], *, show_progress: bool = False) -> Vectors:
-        """Encode questions: float32 (n, dim). Errors are those of `BiEncoder`."""
-        return self.query.encode_queries(texts, show_progress=show_progress)
+    def encode_queries(
+        self,
+        texts: Iterable[str],
+        *,
+        show_progress: bool = False,
+        on_truncate: OnTruncate | None = None,
+    ) -> Vectors:
+        """Encode questions: float32 (n, dim). Arguments and errors are those of `BiEncoder`."""
+        return self.query.encode_queries(
+            texts, show_progress=show_progress, on_truncate=on_truncate
+        )
 
-    def encode_passages(self, texts: Iterable[str], *, show_progress: bool = False) -> Vectors:
-        """Encode passages: float32 (n, dim). Errors are those of `BiEncoder`."""
-        return self.passage.encode_passages(texts, show_progress=show_progress)
+    def encode_passages(
+        self,
+        texts: Iterable[str],
+        *,
+        show_progress: bool = False,
+        on_truncate: OnTruncate | None = None,
+    ) -> Vectors:
+        """Encode passages: float32 (n, dim). Arguments and errors are those of `BiEncoder`."""
+        return self.passage.encode_passages(
+            texts, show_progress=show_progress, on_truncate=on_truncate
+        )
 
     def encode_detailed(
         self, texts: Iterable[str], *, role: Role, show_progress: bool = False

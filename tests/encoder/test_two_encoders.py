@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sbert_retriever import BiEncoder
+from sbert_retriever import BiEncoder, Passage, Retriever
+from sbert_retriever.doctor import examine
 from sbert_retriever.encoder.two_encoders import TwoEncoders
-from sbert_retriever.errors import ModelNotFoundError
+from sbert_retriever.errors import ModelNotFoundError, TextTooLongError
 from sbert_retriever.testing import tiny_bert
 
 TEXTS = ["cat", "one two", "a zebra in the house"]
@@ -64,6 +65,33 @@ def test_callers_of_a_pair_are_joined_as_those_of_one(router: Path) -> None:
 def test_a_text_without_memory_may_go_to_the_cpu(router: Path) -> None:
     both = TwoEncoders.load(router, device="cpu", cpu_fallback=True)
     assert (both.query._runner._cpu_fallback, both.passage._runner._cpu_fallback) == (True, True)
+
+
+def test_a_pair_runs_on_several_devices_and_says_so(router: Path) -> None:
+    both = TwoEncoders.load(router, device=["cpu", "cpu"], dtype="float32")
+    assert (both.device, both.dtype) == ("cpu,cpu", "float32")
+    alone = TwoEncoders.load(router, device="cpu", dtype="float32")
+    many = [f"one cat {n}" for n in range(150)]
+    np.testing.assert_allclose(both.encode_passages(many), alone.encode_passages(many), atol=1e-5)
+
+
+def test_what_happens_to_long_texts_is_said_by_call(router: Path) -> None:
+    both, long = TwoEncoders.load(router, device="cpu"), ["cat " * 100]
+    for encode in (both.encode_queries, both.encode_passages):
+        assert encode(long, on_truncate="ignore").shape == (1, both.dim)
+        with pytest.raises(TextTooLongError):
+            encode(long, on_truncate="error")
+
+
+def test_the_doctor_looks_at_a_collection_of_a_pair(router: Path, tmp_path: Path) -> None:
+    """It asked a pair for its device, and to leave a warning out, as it may ask one encoder."""
+    settings = {"device": "cpu", "dtype": "float32"}
+    with Retriever.open(tmp_path / "pair", model=router, **settings) as retriever:
+        retriever.index([Passage(text, text) for text in TEXTS])
+    checks = {check.name: check for check in examine(tmp_path / "pair", **settings)}
+    assert checks["device"].finding == "cpu, float32"
+    assert {checks[name].status for name in ("model", "truncation")} == {"ok"}
+    assert checks["search"].status != "problem"
 
 
 def test_a_pair_comes_from_a_revision_of_the_hub_s_cache(router: Path, tmp_path: Path) -> None:
