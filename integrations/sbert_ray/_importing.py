@@ -64,7 +64,9 @@ class ShardExport:
 
     def entries(self) -> Iterator[Entry]:
         """The passages, shard by shard."""
-        names, keys = self._place.shards(), self._place.keys()
+        # Looked up once: a run may be writing more of them meanwhile.
+        names = self._place.shards()
+        keys = self._place.keys(names)
         wanted, start = latest(keys), 0
         for name, shard in zip(names, keys, strict=True):
             rows = np.flatnonzero(wanted[start : start + len(shard)])

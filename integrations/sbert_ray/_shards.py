@@ -155,13 +155,13 @@ class ShardFolder:
         """
         return self._read(name, columns=None)
 
-    def keys(self) -> list[Keys]:
-        """The keys of each shard, in the order of `shards`.
+    def keys(self, names: Sequence[str]) -> list[Keys]:
+        """The keys of each of these shards.
 
         Raises:
             ReadError: A shard is damaged.
         """
-        tables = (self._read(name, columns=["key"]) for name in self.shards())
+        tables = (self._read(name, columns=["key"]) for name in names)
         return [keys_of(table) for table in tables]
 
     def remove_parts(self) -> None:

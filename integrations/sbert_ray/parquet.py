@@ -181,7 +181,7 @@ def _known(place: ShardFolder) -> list[object]:
 
     from sbert_ray._shards import KnownKeys, latest
 
-    keys = place.keys()
+    keys = place.keys(place.shards())
     if not keys:
         return []
     return [ray.put(KnownKeys(np.concatenate(keys)[latest(keys)]))]

@@ -159,6 +159,29 @@ def test_passages_come_back_whole_and_by_uri(tmp_path: Path) -> None:
     assert np.allclose(vectors["a"], encoder.encode_passages([PASSAGES[0].text])[0], atol=1e-6)
 
 
+def test_shards_that_a_run_adds_meanwhile_are_left_for_the_next_import(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """Their keys were taken for those of other shards, which then lacked rows or ended it all."""
+    out = tmp_path / "out"
+    for number in range(6):
+        write([Passage(f"p{number}", f"text {number}")], out)
+    listed = ShardFolder.shards
+
+    def listed_as_more_come(self: ShardFolder) -> list[str]:
+        names = listed(self)
+        if len(names) == 6:
+            for number in range(6, 12):
+                write([Passage(f"p{number}", "a"), Passage(f"q{number}", "b")], out)
+        return names
+
+    monkeypatch.setattr(ShardFolder, "shards", listed_as_more_come)
+    report = import_parquet(out, tmp_path / "index", partial=True)
+    assert (report.added, report.failed) == (6, 0)
+    monkeypatch.undo()
+    assert import_parquet(out, tmp_path / "index").added == 12
+
+
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     write(PASSAGES, tmp_path / "out")
     write([Passage("c", "more")], tmp_path / "out", run=2)
