@@ -60,6 +60,7 @@ class HalvingRunner:
         elif len(batch.rows) == 1:
             yield batch, self._alone(batch, on_cpu)
         else:
+            self._shrink(batch)
             for half in batch.halves():
                 yield from self(half, run, on_cpu=on_cpu)
 
@@ -71,22 +72,25 @@ class HalvingRunner:
             if not is_out_of_memory(error):
                 raise
         # Past the except block, the failed batch's tensors are let go with their traceback.
-        self._shrink(batch)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         return None
 
     def _shrink(self, batch: TokenBatch) -> None:
+        """Make later batches smaller: of several texts, since one alone says nothing of them."""
         with self._lock:
             self.batch_tokens = max(1, min(self.batch_tokens, batch.size // 2))
+        self._warn(
+            f"a batch of {batch.size} tokens: it goes on in halves; load with "
+            f"batch_tokens={self.batch_tokens} to start there"
+        )
+
+    def _warn(self, what: str) -> None:
+        """Say once for what there is no memory."""
+        with self._lock:
             warned, self._warned = self._warned, True
         if not warned:
-            warnings.warn(
-                f"{self._device} has no memory for a batch of {batch.size} tokens: it goes on in "
-                f"halves; load with batch_tokens={self.batch_tokens} to start there",
-                FallbackWarning,
-                stacklevel=2,
-            )
+            warnings.warn(f"{self._device} has no memory for {what}", FallbackWarning, stacklevel=2)
 
     def _alone(self, batch: TokenBatch, on_cpu: Run | None) -> Tensor:
         if on_cpu is None:
@@ -94,6 +98,7 @@ class HalvingRunner:
                 f"{self._device} has no memory for one text of {batch.size} tokens: load with a "
                 f"smaller max_length, with cpu_fallback=True, or with device='cpu'"
             )
+        self._warn(f"one text of {batch.size} tokens: it goes through the CPU")
         return on_cpu(batch)
 
 

@@ -94,6 +94,17 @@ def test_one_text_that_is_too_big_alone_is_refused_or_goes_to_the_cpu():
     assert [values.tolist() for _, values in found] == [[0], [1]]
 
 
+def test_one_text_that_is_too_big_alone_makes_no_later_batch_smaller():
+    """Attention takes the square of a text's length: many short ones still fit together."""
+    halving = HalvingRunner(torch.device("cpu"), 64)
+    with pytest.warns(FallbackWarning, match="one text of 9 tokens: it goes through the CPU"):
+        list(halving(batch_of(9), refused, on_cpu=lambda batch: torch.tensor(batch.rows)))
+    assert halving.batch_tokens == 64
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(halving(batch_of(9), refused, on_cpu=lambda batch: torch.tensor(batch.rows)))
+
+
 def test_the_spare_encoder_gives_the_same_vectors(tiny_folder, tiny):
     encoder = BiEncoder.load(tiny_folder, device="cpu", dtype="float32", cpu_fallback=True)
     runner = encoder._runner
