@@ -1,8 +1,9 @@
 """What a CUDA device gives, beside sentence-transformers in bfloat16 on the same device.
 
-    python tests/benchmarks/gpu_figures.py [--json figures.json] [--quick]
+    PYTHONPATH=. python tests/benchmarks/gpu_figures.py [--json figures.json] [--quick]
 
-Needs torch, transformers, sentence-transformers and numpy, no data and no network: a BERT-base
+From the repository's own folder, where the package need not be installed. Needs torch,
+transformers, sentence-transformers and numpy, no data and no network: a BERT-base
 (or, with --quick, a small BERT) with random weights and made-up words of one token each. Under six
 minutes. Medians of three rounds, the two sides in turn, both warmed up, the device synchronised.
 
@@ -34,6 +35,7 @@ from sbert_retriever.encoder.bi_encoder import BiEncoder
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in ("a", "ei", "o", "u") for c in
          (f"{x}{y}" for x in "bdfgklmnprst" for y in "aeiou")]  # fmt: skip
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PRODUCTS, BURN_IN_S = 20, 1.0
 
 
 def model_folder(folder: Path, *, quick: bool) -> Path:
@@ -56,7 +58,8 @@ def model_folder(folder: Path, *, quick: bool) -> Path:
     config = BertConfig(vocab_size=30522, intermediate_size=4 * sizes["hidden_size"], **sizes)
     BertModel(config).save_pretrained(folder / "bert")
     parts = [Transformer(str(folder / "bert"), max_seq_length=256), Pooling(sizes["hidden_size"])]
-    SentenceTransformer(modules=parts, device="cpu").save(str(folder / "whole"))
+    whole = SentenceTransformer(modules=parts, device="cpu")
+    whole.save(str(folder / "whole"), create_model_card=False)
     return folder / "whole"
 
 
@@ -95,7 +98,15 @@ def in_turn(sides: dict[str, Callable[[], object]], rounds: int = 3) -> dict[str
 def matrix_rate(device: str, size: int) -> float:
     """FLOP/s of a bfloat16 product of two (size, size) matrices."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    return 2 * size**3 / in_turn({"product": lambda: a @ b}, rounds=9)["product"]
+
+    def products() -> None:
+        for _ in range(PRODUCTS):
+            torch.matmul(a, b)
+
+    until = perf_counter() + BURN_IN_S
+    while perf_counter() < until:  # a device that had nothing to do runs slowly at first
+        timed(products)
+    return 2 * size**3 * PRODUCTS / in_turn({"products": products}, rounds=9)["products"]
 
 
 def flops_a_token(config: dict[str, int], length: int) -> float:
