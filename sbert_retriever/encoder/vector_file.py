@@ -34,11 +34,13 @@ class VectorFile:
         dim: Width of a row.
 
     Raises:
-        InputError: The folder is not there, or cannot be written.
+        InputError: The folder is not there, or cannot be written, or the path is a folder itself.
     """
 
     def __init__(self, path: str | os.PathLike[str], dim: int) -> None:
         self.path = Path(path)
+        if self.path.is_dir():
+            raise InputError(f"{self.path} is a folder, expected a file: name one in it")
         self._partial = self.path.with_name(f"{self.path.name}.{uuid4().hex[:12]}.partial")
         self._dim, self._rows = dim, 0
         try:

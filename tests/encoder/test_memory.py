@@ -187,6 +187,15 @@ def test_a_file_in_no_folder_is_refused_before_anything_is_encoded(tiny, tmp_pat
         tiny.encode_to_file(["cat"], tmp_path / "none" / "v.npy")
 
 
+def test_a_folder_is_refused_before_anything_is_encoded(tiny, tmp_path, monkeypatch):
+    """It was found out when all was encoded, and all was lost."""
+    monkeypatch.chdir(tmp_path)
+    for path in (tmp_path, "", "."):
+        with pytest.raises(InputError, match="is a folder, expected a file"):
+            tiny.encode_to_file(["cat"], path)
+    assert list(tmp_path.iterdir()) == []
+
+
 class Full(io.BytesIO):
     """A file on a disk that is full: it takes nothing, and says so when it is closed, too."""
 
