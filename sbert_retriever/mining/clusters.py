@@ -15,7 +15,7 @@ from sbert_retriever.mining.partition import agglomerative, k_means
 from sbert_retriever.mining.plane import principal_plane
 from sbert_retriever.mining.reading import ROUNDING, checked_cosine, read_all
 from sbert_retriever.search.request import whole
-from sbert_retriever.types import Passage
+from sbert_retriever.types import Passage, checks
 
 if TYPE_CHECKING:
     from sbert_retriever.mining.blocks import OnShare
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Method: TypeAlias = Literal["communities", "kmeans", "agglomerative"]
 
 DEFAULT_THRESHOLD = 0.75
+_LARGEST_SEED = 2**32 - 1
 _MIN_SIZE: dict[str, int] = {"communities": 3, "kmeans": 1, "agglomerative": 1}
 # Of the work, reading the vectors counts as this share.
 _READING = 0.2
@@ -107,20 +108,21 @@ def find_clusters(
         min_size: Smaller clusters are dissolved. None is 3 for communities and 1 otherwise.
         method: None is kmeans with k, and communities without.
         filter: On metadata, as in `Retriever.search`.
-        seed: Of kmeans.
+        seed: Of kmeans, from 0 to 2**32 - 1.
         on_share: Called with the share of the work that is done, from 0 to 1.
 
     Raises:
-        InputError: An unknown method, what it has no use for or lacks, a threshold out of range, k
-            or min_size below 1, k larger than the collection, too many passages for agglomerative,
-            or a collection with tenants and a retriever that is bound to none.
-        InputTypeError: threshold, k or min_size is no number.
+        InputError: An unknown method, what it has no use for or lacks, a threshold or a seed out of
+            range, k or min_size below 1, k larger than the collection, too many passages for
+            agglomerative, or a collection with tenants and a retriever that is bound to none.
+        InputTypeError: threshold, k, min_size or seed is no number.
         MissingExtraError: scikit-learn is not installed.
 
     Warns:
         UnknownFieldWarning: The filter names a field that no passage has.
     """
     asked = _Asked.checked(method, threshold=threshold, k=k, min_size=min_size)
+    seed = _checked_seed(seed)
     page = read_all(retriever, filter, on_share=part_of(on_share, 0.0, _READING))
     clustering = part_of(on_share, _READING, 1.0)
     members = _members(page.vectors, asked, seed, clustering) if page.ids else []
@@ -176,6 +178,13 @@ class _Asked:
             raise InputError("agglomerative takes either k or a threshold: give one of them")
         least = _MIN_SIZE[method] if min_size is None else whole("min_size", min_size, least=1)
         return cls(method, threshold, k, least)
+
+
+def _checked_seed(seed: int) -> int:
+    seed = checks.whole("seed", seed, least=0)
+    if seed > _LARGEST_SEED:
+        raise InputError(f"seed is {seed}, expected {_LARGEST_SEED} or less")
+    return seed
 
 
 def _members(

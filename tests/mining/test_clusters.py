@@ -129,6 +129,8 @@ def test_opposite_vectors_have_no_middle_and_still_a_cluster(fill, circle) -> No
         ({"k": 4}, "k is 4 and there are 3 passages"),
         ({"k": 4, "method": "agglomerative"}, "k is 4 and there are 3 passages"),
         ({"k": 0}, "k is 0"),
+        ({"k": 2, "seed": -1}, "seed is -1, expected 0 or more"),
+        ({"k": 2, "seed": 2**32}, "seed is 4294967296, expected 4294967295 or less"),
         ({"min_size": 0}, "min_size is 0"),
         ({"threshold": 1.5}, "expected a cosine, from -1 to 1"),
         ({"threshold": math.nan}, "expected a cosine, from -1 to 1"),
