@@ -80,8 +80,8 @@ def settled(asked: Workers, resources: Mapping[str, float], *, growing: bool) ->
     gpus = asked.gpus if asked.gpus is not None else (1 if cards else 0)
     cpus = asked.cpus if asked.cpus is not None else _share(asked.count, cores, beside_gpu=gpus > 0)
     room = min(
-        int(cores // cpus) if cpus else _CORES * max(int(cores), 1),
-        int(cards / gpus) if gpus else 10**6,
+        _times(cores, cpus) if cpus else _CORES * max(int(cores), 1),
+        _times(cards, gpus) if gpus else 10**6,
     )
     count = asked.count if asked.count is not None else max(room, 1)
     if count > room and not growing:
@@ -90,6 +90,11 @@ def settled(asked: Workers, resources: Mapping[str, float], *, growing: bool) ->
             f"are {cores:g} CPUs and {cards:g} GPUs: ask for fewer"
         )
     return Pool(count=count, cpus=cpus, gpus=gpus)
+
+
+def _times(whole: float, part: float) -> int:
+    """How often a part fits, whatever binary fractions make of a tenth."""
+    return int(whole / part + 1e-9)
 
 
 def _share(count: int | None, cores: float, *, beside_gpu: bool) -> float:

@@ -24,6 +24,9 @@ from sbert_retriever.errors import InputError, InputTypeError
         # The cores are shared out among as many as were asked for.
         (Workers(count=3), {"CPU": 8}, Pool(count=3, cpus=2, gpus=0)),
         (Workers(count=2, cpus=0.5), {"CPU": 1}, Pool(count=2, cpus=0.5, gpus=0)),
+        # A tenth of a core fits ten times: 1.0 // 0.1 is 9.
+        (Workers(count=10, cpus=0.1), {"CPU": 1.0}, Pool(count=10, cpus=0.1, gpus=0)),
+        (Workers(cpus=0.1), {"CPU": 4.0}, Pool(count=40, cpus=0.1, gpus=0)),
     ],
 )
 def test_what_is_left_open_is_chosen(asked, resources, pool) -> None:
