@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+from uuid import uuid4
 
 from sbert_retriever.errors import ReadError, StoreError
 
@@ -51,7 +52,7 @@ def write_archive(file: Path, facts: Mapping[str, Any], members: Mapping[str, Pa
     content = {"format": FORMAT, "version": FORMAT_VERSION, **facts, "files": sums}
     manifest = json.dumps({**content, "checksum": _sum_of(content)}, indent=1).encode()
     file = file.resolve()  # what a link leads to is replaced, and not the link
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    part = file.with_name(f"{file.name}.{uuid4().hex[:12]}.part")
     try:
         with part.open("xb") as stream, _writer(stream, file) as archive:
             archive.addfile(_plain(_MANIFEST, len(manifest)), io.BytesIO(manifest))

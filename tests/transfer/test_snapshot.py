@@ -223,6 +223,17 @@ def test_a_snapshot_that_fails_leaves_the_file_before(folder, file, tmp_path, mo
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_the_part_of_another_run_stays_whoever_has_the_same_process_number(tmp_path):
+    """On a disk that containers share, each of which begins to count its processes at 1."""
+    other = tmp_path / f"s.tar.{os.getpid()}.part"
+    other.write_bytes(b"half of another snapshot")
+    held = tmp_path / "a"
+    held.write_bytes(b"a file")
+    assert write_archive(tmp_path / "s.tar", {}, {"0/a": held}) > 0
+    assert other.read_bytes() == b"half of another snapshot"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_odd_places(corpus, folder, tmp_path, local):
     with pytest.raises(InputError, match="collection's own folder"):
         snapshot(folder, folder / "default" / "s.tar.gz")
