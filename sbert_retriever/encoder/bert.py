@@ -281,7 +281,7 @@ def _check_sizes(config: Mapping[str, Any], *, width: int) -> None:
         raise ModelFormatError(
             f"config.json says hidden_size {asked!r}, and the weights have {width}"
         )
-    layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
+    layers, heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
     if not (isinstance(layers, int) and layers > 0):
         raise ModelFormatError(f"config.json says num_hidden_layers {layers!r}, expected 1 or more")
     if not (isinstance(heads, int) and heads > 0 and width % heads == 0):

@@ -178,6 +178,17 @@ def test_tensors_that_do_not_fit_each_other_are_refused(folder, name, shape, dty
         BiEncoder.load(folder, device="cpu", dtype=dtype).encode_queries(["text"])
 
 
+@pytest.mark.parametrize("key", ["num_hidden_layers", "num_attention_heads"])
+def test_a_size_that_the_config_leaves_out_is_named(folder, key):
+    """Not by a KeyError."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    del config[key]
+    path.write_text(json.dumps(config))
+    with pytest.raises(ModelFormatError, match=f"config.json says {key} None, expected"):
+        BiEncoder.load(folder, device="cpu", dtype="float32").encode_queries(["text"])
+
+
 @pytest.mark.parametrize("activation", ["gelu", "silu"])
 def test_tokens_that_the_model_does_not_know_are_refused(folder, activation):
     """Words added to a tokenizer and not to its model: a sentence, and no lost GPU.
