@@ -88,7 +88,7 @@ class Lookup:
             left = None
             if budget_ms is not None:
                 left = max(budget_ms - spent, 0.0) / (len(questions) - len(found))
-            first = matched(result.hits)
+            first = matched(result.hits, complete=len(result.hits) < PHRASINGS)
             found.append(self._second(question, first, result.timings_ms, left))
             spent += found[-1].timings_ms["rerank"]
         return found

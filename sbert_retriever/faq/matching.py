@@ -45,14 +45,16 @@ class Matched:
             "share" of the nearest phrasings that are the best entry's; "logit" and "logit_margin"
             where a cross-encoder looked.
         hits: The phrasings that were found, best first.
+        bound: What an entry that was not found scores at most.
     """
 
     matches: tuple[Match, ...]
     features: Mapping[str, float]
     hits: tuple[Hit, ...]
+    bound: float
 
 
-def matched(hits: Sequence[Hit]) -> Matched:
+def matched(hits: Sequence[Hit], *, complete: bool = False) -> Matched:
     """The entries of hits, best first.
 
     An entry is as good as its best phrasing, and a little better where others of its phrasings are
@@ -60,6 +62,7 @@ def matched(hits: Sequence[Hit]) -> Matched:
 
     Args:
         hits: Of phrasings, best first.
+        complete: Whether no further phrasing could have been found, so that no entry is left out.
     """
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
@@ -69,8 +72,10 @@ def matched(hits: Sequence[Hit]) -> Matched:
         for entry, own in groups.items()
     ]
     found.sort(key=lambda match: -match.pooled)
-    features = _features(found, hits)
-    return Matched(matches=tuple(found), features=features, hits=tuple(hits))
+    # An entry that was not found is below the last phrasing that was; where none is left, 0 stands.
+    bound = hits[-1].score if len(hits) > 1 and not complete else 0.0
+    features = _features(found, hits, bound)
+    return Matched(matches=tuple(found), features=features, hits=tuple(hits), bound=bound)
 
 
 def soft_maximum(scores: Sequence[float], temperature: float = _TEMPERATURE) -> float:
@@ -86,17 +91,17 @@ def soft_maximum(scores: Sequence[float], temperature: float = _TEMPERATURE) -> 
     return most + temperature * math.log(sum(math.exp((s - most) / temperature) for s in scores))
 
 
-def _features(found: Sequence[Match], hits: Sequence[Hit]) -> dict[str, float]:
+def _features(found: Sequence[Match], hits: Sequence[Hit], bound: float) -> dict[str, float]:
     if not found:
         return {"score": 0.0, "margin": 0.0, "share": 0.0}
-    return _of_entry(found[0], found, hits)
+    return _of_entry(found[0], found, hits, bound)
 
 
-def _of_entry(match: Match, found: Sequence[Match], hits: Sequence[Hit]) -> dict[str, float]:
+def _of_entry(
+    match: Match, found: Sequence[Match], hits: Sequence[Hit], bound: float
+) -> dict[str, float]:
     """What tells whether an entry is the one."""
     others = [other.pooled for other in found if other.entry != match.entry]
-    # An entry that was not found is below the last phrasing that was.
-    bound = hits[-1].score if len(hits) > 1 else 0.0
     near = [entry_id_of(hit) for hit in hits[:NEIGHBOURS]]
     return {
         "score": match.hit.score,
@@ -123,7 +128,7 @@ def weighed(found: Matched, logits: Mapping[str, float], kind: ScoreKind) -> Mat
     seen = {match.entry for match in judged}
     rest = [match for match in found.matches if match.entry not in seen]
     best, *others = (logits[match.hit.id] for match in judged)
-    own = _of_entry(judged[0], found.matches, found.hits)
+    own = _of_entry(judged[0], found.matches, found.hits, found.bound)
     return replace(
         found,
         matches=(*(_rescored(match, logits, kind) for match in judged), *rest),

@@ -83,6 +83,18 @@ def test_between_two_entries_there_is_a_list(open_faq: OPEN) -> None:
     assert len(faq.ask("price of the car", k=1).candidates) == 1
 
 
+def test_an_entry_that_is_alone_is_not_measured_by_its_own_phrasings(open_faq: OPEN) -> None:
+    """The nearer both were, the surer it was that there was no answer."""
+    faq = open_faq()
+    phrasings = ["price of the red car", "the price of the red car"]
+    faq.add(FaqEntry(id="red", answer="r", phrasings=phrasings, tags=["cars"]))
+    # 5 / sqrt(6 * 5) = 0.913 and 6 / sqrt(6 * 8) = 0.866
+    assert faq.ask("price of the red car please").answer == "r"
+    faq.add(FaqEntry(id="blue", answer="b", phrasings=["price of the blue boat"]))
+    asked = "please the price of the red car"
+    assert faq.ask(asked, filter={"tags": "cars"}).answer == "r"
+
+
 def test_filters_keep_to_tags_and_languages(shop: Faq) -> None:
     assert shop.ask("when are you open", filter={"tags": "orders"}).outcome == "abstain"
     assert shop.ask("when are you open", filter={"tags": "shop"}).outcome == "answer"
@@ -312,6 +324,8 @@ def test_alone_an_entry_is_compared_with_the_last_phrasing_that_was_found() -> N
     assert matched([hit("a", "1", 0.9)]).features["margin"] == pytest.approx(0.9)
     pair = matched([hit("a", "1", 0.9), hit("a", "2", 0.4)])
     assert pair.features["margin"] == pytest.approx(0.5, abs=1e-3)
+    whole = matched([hit("a", "1", 0.9), hit("a", "2", 0.4)], complete=True)
+    assert whole.features["margin"] == pytest.approx(0.9, abs=1e-3)
     assert matched([]).features == {"score": 0.0, "margin": 0.0, "share": 0.0}
 
 
