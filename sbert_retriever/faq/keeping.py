@@ -59,17 +59,14 @@ class Shelf:
             StoreRequestError: One is too large for the engine.
         """
         given = checked(entries)
+        parts = [given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE)]
         total = IndexReport()
         with self._guard:
-            for start in range(0, len(given), _AT_ONCE):
-                part = given[start : start + _AT_ONCE]
-                known = self.get([entry.id for entry in part])
-                if known and not replacing:
-                    raise InputError(
-                        f"entry {next(iter(known))[:80]!r} is there already: edit it, or add with "
-                        "replace=True"
-                    )
-                total = _joined(total, self._write(part, known))
+            # All before the first is written: those that were in would be in the way of a retry.
+            for part in parts:
+                self._check(part, replacing=replacing)
+            for part in parts:
+                total = _joined(total, self._write(part, self._known(part)))
         return total
 
     def edit(
@@ -101,6 +98,7 @@ class Shelf:
             if old is None:
                 raise InputError(f"there is no entry {entry_id[:80]!r}: add it")
             new = replace(old, **changes)
+            self._check([new], replacing=True)
             self._write([new], {entry_id: old})
         return new
 
@@ -109,10 +107,25 @@ class Shelf:
         with self._guard:
             return sum(self._retriever.delete(source=entry) > 0 for entry in dict.fromkeys(ids))
 
+    def _known(self, entries: Sequence[FaqEntry]) -> dict[str, FaqEntry]:
+        return self.get([entry.id for entry in entries])
+
+    def _check(self, entries: Sequence[FaqEntry], *, replacing: bool) -> None:
+        """Refuse entries that are there, and those with a passage that cannot be kept.
+
+        Raises:
+            InputError: There is one.
+        """
+        if not replacing and (known := self._known(entries)):
+            raise InputError(
+                f"entry {next(iter(known))[:80]!r} is there already: edit it, or add with "
+                "replace=True"
+            )
+        for passage in (each for entry in entries for each in self._passages(entry)):
+            draft(passage, self._retriever.store.layout)
+
     def _write(self, entries: Sequence[FaqEntry], known: dict[str, FaqEntry]) -> IndexReport:
         new = [passage for entry in entries for passage in self._passages(entry)]
-        for passage in new:  # all of an entry or nothing: its head alone could be refused
-            draft(passage, self._retriever.store.layout)
         kept = {passage.id for passage in new}
         # Phrasings that are gone go first: none may lead to an answer that is not theirs any more.
         gone = [p.id for old in known.values() for p in self._passages(old) if p.id not in kept]

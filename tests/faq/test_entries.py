@@ -118,6 +118,17 @@ def test_adding_takes_generators_and_refuses_what_would_overwrite(shop: Faq, ent
     assert shop.get("hours").answer == "New."
 
 
+def test_what_is_refused_among_many_entries_leaves_all_of_them_out(shop: Faq, entries) -> None:
+    """The first 256 were in when a later one was refused, and stood in the way of a retry."""
+    many = [FaqEntry(id=f"n{n}", answer=str(n), phrasings=[f"number {n}"]) for n in range(300)]
+    with pytest.raises(InputError, match="'hours' is there already"):
+        shop.add([*many, entries[0]])
+    with pytest.raises(InputError, match="surrogate"):
+        shop.add([*many, FaqEntry(id="odd", answer="\ud800", phrasings=["odd"])])
+    assert (shop.count(), shop.retriever.count()) == (3, 5)
+    assert shop.add(many) == 300
+
+
 @pytest.mark.parametrize("changes", [{"answer": "\ud800"}, {"phrasings": ["opening", "\ud800"]}])
 def test_an_entry_that_cannot_be_kept_changes_nothing(shop: Faq, entries, changes: Any) -> None:
     """Half of it was written: phrasings that led nowhere, or to the answer before."""
