@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -136,18 +137,18 @@ def open_service(
         InputError: Both are there, and were built with different models.
     """
     settings: dict[str, Any] = {"device": device, "dtype": dtype, "api_key": api_key}
-    first = _existing(location, collection_name, model=model, tenant=tenant, **settings)
-    second = _existing(location, faq_name, model=model, **settings)
-    opened = [each for each in (first, second) if each is not None]
-    if not opened:
-        raise CollectionNotFoundError(
-            f"there is neither a collection {collection_name!r} nor an FAQ {faq_name!r} at "
-            f"{location}: index something first, or import an FAQ"
-        )
-    served: Service | None = None
-    try:
+    with ExitStack() as undone:
+        first = _existing(undone, location, collection_name, model=model, tenant=tenant, **settings)
+        second = _existing(undone, location, faq_name, model=model, **settings)
+        opened = [each for each in (first, second) if each is not None]
+        if not opened:
+            raise CollectionNotFoundError(
+                f"there is neither a collection {collection_name!r} nor an FAQ {faq_name!r} at "
+                f"{location}: index something first, or import an FAQ"
+            )
         models = _shared(opened, reranker, settings)
         served = Service(models, closing=opened)
+        undone.callback(served.close)
         common: dict[str, Any] = {"model": models.encoder, "api_key": api_key, "create": False}
         if first is not None:
             served.retriever = Retriever.open(
@@ -164,13 +165,8 @@ def open_service(
                 log=log,
                 **common,
             )
-        return served
-    except BaseException:
-        if served is not None:
-            served.close()
-        for each in opened:
-            each.close()
-        raise
+        undone.pop_all()  # nothing went wrong: the service closes what is open
+    return served
 
 
 def _shared(
@@ -196,8 +192,13 @@ def _check_alike(first: Retriever, second: Retriever) -> None:
         )
 
 
-def _existing(location: str | PathLike[str], name: str, **settings: Any) -> Retriever | None:
+def _existing(
+    undone: ExitStack, location: str | PathLike[str], name: str, **settings: Any
+) -> Retriever | None:
+    """A collection that is there, to be closed where what follows fails."""
     try:
-        return Retriever.open(location, collection_name=name, create=False, **settings)
+        found = Retriever.open(location, collection_name=name, create=False, **settings)
     except CollectionNotFoundError:
         return None
+    undone.callback(found.close)
+    return found

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, InputTypeError, ReadError
+from sbert_retriever import Faq, FaqEntry, Passage, Retriever
+from sbert_retriever.errors import ContractError, InputError, InputTypeError, ReadError
 from sbert_retriever.index.edge import shard
 from sbert_retriever.serve import ServeSettings, Service, open_service
 from sbert_retriever.serve.calls import Calls
@@ -216,6 +216,18 @@ def test_a_service_that_does_not_open_holds_no_folder(tmp_path: Path) -> None:
         retriever.index([Passage("a", "text")])
     with pytest.raises(InputError, match="that are no FAQ") as caught:
         open_service(tmp_path, faq_name="default", model=HashEncoder())
+    held = [folder for folder in shard._open if folder.is_relative_to(tmp_path.resolve())]
+    assert held == [], caught
+
+
+def test_a_service_whose_faq_has_another_model_holds_no_folder(tmp_path: Path) -> None:
+    """The collection, which was opened before it, stayed open."""
+    with Retriever.open(tmp_path, model=HashEncoder(dim=64)) as retriever:
+        retriever.index([Passage("a", "text")])
+    with Faq.open(tmp_path, model=HashEncoder(dim=32)) as faq:
+        faq.add(FaqEntry(id="a", answer="b", phrasings=["c"]))
+    with pytest.raises(ContractError) as caught:
+        open_service(tmp_path, model=HashEncoder(dim=64))
     held = [folder for folder in shard._open if folder.is_relative_to(tmp_path.resolve())]
     assert held == [], caught
 
