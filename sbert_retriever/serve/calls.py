@@ -100,14 +100,20 @@ class Calls:
         if len(text) > most:
             raise InputError(f"{name} has {len(text):,} characters, expected {most:,} at most")
 
-    def check_k(self, k: int) -> None:
+    def check_k(self, k: int, *, group_size: int = 1) -> None:
         """Refuse to find too many hits.
+
+        Args:
+            k: How many hits, or groups of them.
+            group_size: Hits of a group.
 
         Raises:
             InputError: There are.
         """
-        if k > self.settings.max_k:
-            raise InputError(f"k is {k:,}, expected {self.settings.max_k:,} at most")
+        hits, most = k * group_size, self.settings.max_k
+        if hits > most:
+            named = "k" if group_size == 1 else "k times group_size"
+            raise InputError(f"{named} is {hits:,}, expected {most:,} at most")
 
     def check_count(self, name: str, count: int) -> None:
         """Refuse too many texts at once.

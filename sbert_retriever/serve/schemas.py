@@ -78,12 +78,21 @@ class SearchRequest(OwnRequest):
     group_by: str | None = Field(
         None, min_length=1, max_length=200, description='"source" or a metadata field.'
     )
-    group_size: int = Field(1, ge=1, le=100)
+    group_size: int = Field(
+        1, ge=1, le=100, description="Hits of a group; k groups of so many are bounded as k is."
+    )
     diversity: float | None = Field(None, ge=0, le=1)
+    distinct: Number | None = Field(
+        None, description="Leave out a hit that is as near as this to a better one: 0.95."
+    )
     expand: Literal["neighbours", "parent"] | None = None
     window: int = Field(1, ge=0, le=20)
     exact: bool | None = None
     ef: int | None = Field(None, ge=1, le=10_000)
+    oversampling: float | None = Field(
+        None, ge=1, le=100, description="For quantised vectors: how many times as many are read."
+    )
+    rescore: bool | None = None
     fusion: FusionSettings | None = None
 
     model_config = ConfigDict(

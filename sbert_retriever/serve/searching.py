@@ -28,7 +28,7 @@ def search_routes(calls: Calls) -> APIRouter:
     )
     async def search(asked: SearchRequest, request: Request) -> Response:
         calls.check_text("query", asked.query)
-        calls.check_k(asked.k)
+        calls.check_k(asked.k, group_size=1 if asked.group_by is None else asked.group_size)
         calls.note(request, texts={"query": asked.query}, k=asked.k)
         return await calls.answer(lambda waited_ms: searched(calls, asked, waited_ms))
 

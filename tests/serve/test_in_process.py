@@ -64,6 +64,16 @@ def test_more_hits_than_are_allowed_are_refused(client: Client) -> None:
     assert answer.json()["error"]["message"] == "k is 3, expected 2 at most"
 
 
+def test_the_hits_of_all_groups_together_are_bounded(client: Client) -> None:
+    """A hundred of each of a thousand groups were to be had where ten hits were allowed."""
+    small = client(max_k=4)
+    body = {"query": "chapter", "k": 2, "group_size": 3}
+    assert small.post("/search", json=body).status_code == 200
+    answer = small.post("/search", json={**body, "group_by": "source"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "k times group_size is 6, expected 4 at most"
+
+
 def test_every_question_of_a_request_is_bounded(client: Client) -> None:
     small = client(max_text=5)
     for body in ({"question": "123456"}, {"question": "12345", "previous": "123456"}):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from sbert_retriever import BiEncoder, Retriever
+from sbert_retriever.search.request import QueryOptions
+from sbert_retriever.serve.schemas import SearchRequest
 
 QUERY = "how do I join two dictionaries?"
 
@@ -42,6 +44,20 @@ def test_options_are_those_of_the_library(served, retriever: Retriever) -> None:
     assert {hit["metadata"]["lang"] for hit in grouped} == {"en", "ar"}
 
 
+def test_a_request_has_every_option_of_the_library() -> None:
+    """`distinct`, `oversampling` and `rescore` were unknown here."""
+    own = set(SearchRequest.model_fields) - {"query", "k"}
+    assert own == set(QueryOptions.__annotations__) - {"timeout_s"}
+
+
+def test_what_says_nearly_the_same_is_left_out(served, retriever: Retriever) -> None:
+    body = {"query": "which chapter is about loops?", "k": 8, "distinct": 0.3}
+    found = [hit["id"] for hit in served.post("/search", body).json()["hits"]]
+    expected = retriever.search(body["query"], 8, distinct=0.3)
+    assert found == [hit.id for hit in expected]
+    assert found != [hit.id for hit in retriever.search(body["query"], 8)]
+
+
 def test_a_budget_lets_the_cross_encoder_read_candidates(served) -> None:
     body = {"query": QUERY, "k": 5, "budget_ms": 20_000}
     found = served.post("/search", body).json()
@@ -70,6 +86,9 @@ def test_a_budget_of_nothing_keeps_the_first_order_and_says_so(served) -> None:
         ({"query": "a", "filter": {"year": {"around": 3}}}, 400, "around"),
         ({"query": "a", "filter": []}, 422, "filter"),
         ({"query": "a", "diversity": 0.5, "group_by": "lang"}, 400, "diversity"),
+        ({"query": "a", "diversity": 0.5, "distinct": 0.9}, 400, "distinct"),
+        ({"query": "a", "oversampling": 0.5}, 422, "oversampling"),
+        ({"query": "a", "k": 11, "group_by": "lang", "group_size": 100}, 400, "is 1,100"),
         ({"query": "a", "mode": "sparse"}, 400, "sparse"),
         ({"query": "a", "rerank_threshold": 1.0, "profile": "fast"}, 400, "rerank_threshold"),
     ],
