@@ -12,6 +12,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.output import one_line, printable, put, put_json, say
+from sbert_retriever.cli.typed import read_line
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _lines() -> Iterator[str]:
     while True:
         if sys.stdin.isatty():
             print("> ", end="", file=sys.stderr, flush=True)  # noqa: T201  # a prompt
-        line = sys.stdin.readline().strip()
+        line = read_line()
         if not line:
             return
         yield line

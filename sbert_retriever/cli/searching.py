@@ -12,6 +12,7 @@ from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.cli.passages import INDENT, body, place
+from sbert_retriever.cli.typed import read_line
 from sbert_retriever.errors import InputError
 from sbert_retriever.types import DEFAULT_RERANKER
 
@@ -312,8 +313,7 @@ def _questions(given: list[str]) -> list[str]:
         return given
     if not given and sys.stdin.isatty():
         raise InputError("no question was given: write one in quotes, or pipe in one on each line")
-    lines = (line.strip() for line in sys.stdin)
-    asked = [line for line in lines if line]
+    asked = [line for line in iter(read_line, None) if line]
     if not asked:
         raise InputError("the standard input contains no question: write one on each line")
     return asked

@@ -120,6 +120,17 @@ def test_a_chat(run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "capital of France" in faq._notebook.unanswered()
 
 
+def test_a_question_in_another_encoding_is_told_of(
+    run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was called a fault of the program."""
+    piped = io.TextIOWrapper(io.BytesIO("geöffnet?\n".encode("latin-1")), encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", piped)
+    outcome = run("faq", "chat", shop, "--quiet")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "holds the byte 0xf6, which is no utf-8 text" in outcome.err
+
+
 def test_feedback_on_a_follow_up_is_on_both_questions(
     run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

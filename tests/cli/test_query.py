@@ -125,6 +125,18 @@ def test_questions_from_the_standard_input_one_a_line(
     assert [ids(answer) for answer in answers] == [["a"], ["b"], ["c"]]
 
 
+def test_questions_in_another_encoding_are_told_of(
+    run: Run, animals: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was called a fault of the program."""
+    piped = io.TextIOWrapper(io.BytesIO("où est le chat\n".encode("latin-1")), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", piped)
+    outcome = run("query", animals)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "holds the byte 0xf9, which is no utf-8 text" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
 def test_a_threshold_is_on_the_printed_scale(run: Run, animals: Path) -> None:
     outcome = run("query", animals, "the dog was with people", "--threshold", "0.999", "--json")
     assert ids(outcome.json) == ["b"]
