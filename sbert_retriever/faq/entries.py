@@ -161,7 +161,7 @@ class Gap:
             times is there once.
         count: How often they were asked.
         nearest: The id of the entry nearest to the middle; None where the FAQ is empty.
-        score: How near that entry is.
+        score: How near that entry is, by the first stage.
     """
 
     question: str

@@ -80,7 +80,9 @@ def _ordered(rows: npt.NDArray[np.float64], group: list[int]) -> list[int]:
 def _with_nearest(conversation: Conversation, gaps: list[Gap]) -> list[Gap]:
     if not gaps:
         return []
-    found = conversation.lookup.nearest([gap.question for gap in gaps], condition=None)
+    # By the first stage alone: nearness is what is asked for, and on one scale.
+    first = replace(conversation.lookup, reranker=None)
+    found = first.nearest([gap.question for gap in gaps], condition=None)
     named = []
     for gap, each in zip(gaps, found, strict=True):
         best = each.matched.matches[0] if each.matched.matches else None

@@ -23,7 +23,7 @@ from sbert_retriever.errors import (
     StoreError,
 )
 from sbert_retriever.faq import Feedback, Labelled
-from sbert_retriever.testing import HashEncoder
+from sbert_retriever.testing import HashEncoder, TableScorer
 from sbert_retriever.transfer import rebuild
 
 OPEN = Callable[..., Faq]
@@ -287,6 +287,17 @@ def test_gaps_put_together_what_means_the_same(meant: Faq) -> None:
     assert meant.gaps([]) == []
     with pytest.raises(InputError, match="min_size is 0"):
         meant.gaps(asked, min_size=0)
+
+
+def test_a_gap_is_as_near_to_an_entry_as_the_first_stage_says(open_faq: OPEN, entries) -> None:
+    """A cross-encoder read five pairs for each gap, and its logit was the score."""
+    scorer = TableScorer({})
+    faq = open_faq(reranker=scorer)
+    faq.add(entries)
+    (gap,) = faq.gaps(["when are you open today", "when are you open tomorrow"])
+    assert gap.nearest == "hours"
+    assert gap.score == pytest.approx(4 / (4 * 5) ** 0.5, abs=1e-3)
+    assert scorer.calls == 0
 
 
 def test_gaps_of_the_log(open_faq: OPEN, minilm: BiEncoder, tmp_path: Path, entries) -> None:
