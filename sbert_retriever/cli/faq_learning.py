@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
@@ -185,25 +184,19 @@ def read_labelled(path: Path) -> list[tuple[str, str | None]]:
     Raises:
         ReadError: A column is missing, or a row has no question; with the line.
     """
-    reader = csv.DictReader(StringIO(_text(path)), strict=True)
-    source = path.as_posix()
-    try:
-        names = reader.fieldnames or []
-        if not {"question", "entry"} <= set(names):
-            raise ReadError(
-                f"{source}, line 1: the columns are {', '.join(names) or 'none'}, expected "
-                "question and entry"
-            )
-        return [_labelled(row, reader.line_num, source) for row in reader]
-    except csv.Error as error:
-        raise ReadError(f"{source}, line {reader.line_num}: not csv: {error}") from error
+    from sbert_retriever.ingest.record_fields import Fields
+    from sbert_retriever.ingest.record_lines import BadLine, csv_records
 
-
-def _labelled(row: dict[str, Any], line: int, source: str) -> tuple[str, str | None]:
-    question, entry = row["question"], row["entry"]
-    if not question or entry is None:
-        raise ReadError(f"{source}, line {line}: no {'entry' if question else 'question'}")
-    return question, entry.strip() or None
+    source, fields = path.as_posix(), Fields(text=("question",), metadata=("entry",))
+    labelled: list[tuple[str, str | None]] = []
+    for found in csv_records(StringIO(_text(path)), source, fields):
+        if isinstance(found, BadLine):
+            raise ReadError(f"{source}, line {found.line}: {found.reason}")
+        line, row = found
+        if not row["question"].strip():
+            raise ReadError(f"{source}, line {line}: no question")
+        labelled.append((row["question"], row["entry"].strip() or None))
+    return labelled
 
 
 def _text(path: Path) -> str:

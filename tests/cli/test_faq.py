@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from sbert_retriever import Faq
+from sbert_retriever.cli.faq_learning import read_labelled
+from sbert_retriever.errors import ReadError
 from sbert_retriever.training.data import TrainData
 from sbert_retriever.training.readers.examples import read_examples
 
@@ -189,6 +191,21 @@ def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path:
     assert "   2  do you" in run("faq", "gaps", shop, asked).out
 
 
+def test_labelled_questions_are_read_as_every_other_csv(tmp_path: Path) -> None:
+    """With ";" between the columns, as spreadsheets write where "," is for decimals: refused."""
+    file = tmp_path / "labels.csv"
+    text = '\ufeffquestion;entry\r\n"open on Sundays;\r\nand late?";hours\r\nwho is it?;\r\n'
+    file.write_bytes(text.encode())
+    assert read_labelled(file) == [("open on Sundays;\nand late?", "hours"), ("who is it?", None)]
+    for rows, says in [
+        ('"two\nlines",hours\n ,hours\n', "line 4: no question"),
+        ('"two\nlines",hours\nwho is it?\n', "line 4: 1 values, expected 2"),
+    ]:
+        file.write_text(f"question,entry\n{rows}", encoding="utf-8")
+        with pytest.raises(ReadError, match=says):
+            read_labelled(file)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -201,7 +218,10 @@ def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path:
         (["edit", "{shop}", "hours", "--remove", "x"], "has no phrasing 'x'"),
         (["edit", "{shop}", "return", "--remove", "How do I return an item?"], "no phrasing: give"),
         (["export-pairs", "{shop}", "pairs.tsv"], "there is no feedback that an entry was right"),
-        (["calibrate", "{shop}", "{file}"], "line 1: the columns are id, question, answer"),
+        (
+            ["calibrate", "{shop}", "{file}"],
+            "line 1: no column 'entry'; the columns are 'id'",
+        ),
         (["calibrate", "{shop}", "--plot", "curve.txt"], "ends in '.txt', expected .png or .svg"),
         (["calibrate", "{shop}", "--plot", "{nowhere}/c.png"], "is no folder: make it first"),
     ],
