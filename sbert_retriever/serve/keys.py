@@ -79,7 +79,7 @@ def read_keys(
 
 def _lines(file: str | PathLike[str]) -> list[str]:
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ReadError(f"the API keys of {os.fspath(file)} cannot be read: {reason}") from error

@@ -148,6 +148,14 @@ def test_keys_are_read_from_a_file_and_the_environment(tmp_path: Path) -> None:
     assert not read_keys(None, {})
 
 
+@pytest.mark.parametrize("begins", ["", "# ours\r\n"])
+def test_a_byte_order_mark_is_no_part_of_a_key(tmp_path: Path, begins: str) -> None:
+    """Windows' editor writes one: the first key, or a remark, was called too short."""
+    (tmp_path / "keys").write_bytes(f"\ufeff{begins}{KEY}\r\n".encode())
+    keys = read_keys(tmp_path / "keys", {})
+    assert (len(keys), keys.accept(KEY)) == (1, True)
+
+
 def test_keys_are_shown_nowhere() -> None:
     keys = Keys([KEY])
     assert KEY not in f"{keys!r} {keys} {vars(keys)} {ServeSettings(keys=keys)!r}"
