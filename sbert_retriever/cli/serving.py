@@ -167,7 +167,8 @@ def mcp(
     api_key: options.ApiKey = None,
 ) -> None:
     """Offer search and FAQ lookup as tools to an assistant, over stdio (Model Context Protocol)."""
-    _need("mcp", "mcp", "offer tools over stdio")
+    # Its second version: many programs bring the first, which has no such module.
+    _need("mcp 2", "mcp", "offer tools over stdio", module="mcp.server.mcpserver")
     from sbert_retriever.serve import open_service
     from sbert_retriever.serve.tools import serve_tools
 
@@ -189,10 +190,19 @@ def mcp(
         service.close()
 
 
-def _need(package: str, extra: str, purpose: str) -> None:
+def _need(package: str, extra: str, purpose: str, *, module: str | None = None) -> None:
+    """Refuse to go on without a package, or without a module of it.
+
+    Raises:
+        MissingExtraError: It is not there.
+    """
     from importlib.util import find_spec
 
-    if find_spec(package) is None:
+    try:
+        found = find_spec(module or package)
+    except ModuleNotFoundError:  # not even what the module would be in
+        found = None
+    if found is None:
         raise MissingExtraError(package, extra=extra, purpose=purpose)
 
 

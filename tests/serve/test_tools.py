@@ -30,6 +30,18 @@ def content(result) -> dict:
     return json.loads(result.content[0].text)
 
 
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter, which knows the modules that this one knows."""
+    path = os.pathsep.join(filter(None, [str(ROOT), *sys.path]))
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEncoder) -> None:
     with Retriever.open(location, model=minilm) as retriever:
         expected = [hit.id for hit in retriever.search("merge two dictionaries", 3)]
@@ -60,16 +72,20 @@ async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEnco
 
 def test_tools_need_the_extra_mcp_alone() -> None:
     """Installed without the extra for HTTP, the command ended with a missing fastapi."""
-    code = "import sys; sys.modules['fastapi'] = None; import sbert_retriever.serve.tools"
-    path = os.pathsep.join(filter(None, [str(ROOT), *sys.path]))
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = python("import sys; sys.modules['fastapi'] = None; import sbert_retriever.serve.tools")
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("module", ["mcp.server.mcpserver", "mcp"])
+def test_tools_without_the_extra_name_it(module: str, tmp_path: Path) -> None:
+    """With the first version of mcp installed, as many programs bring it, it was our fault."""
+    run = python(
+        f"import sys; sys.modules[{module!r}] = None; from sbert_retriever.cli import main; "
+        f"sys.exit(main(['mcp', {str(tmp_path)!r}]))"
+    )
+    assert run.returncode == 1
+    assert "mcp 2 is needed to offer tools over stdio and is not installed" in run.stderr
+    assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.full
