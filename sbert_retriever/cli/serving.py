@@ -21,6 +21,12 @@ FaqRerank = Annotated[
     bool,
     typer.Option("--faq-rerank", help="Let a cross-encoder look at the FAQ's best entries again."),
 ]
+LogUnanswered = Annotated[
+    bool,
+    typer.Option(
+        "--log-unanswered", help="Keep questions that the FAQ cannot answer, for `faq gaps`."
+    ),
+]
 Reranker = Annotated[
     str | None,
     typer.Option(
@@ -55,12 +61,7 @@ def serve(
     model: options.Model = None,
     reranker: Reranker = None,
     faq_rerank: FaqRerank = False,
-    log_unanswered: Annotated[
-        bool,
-        typer.Option(
-            "--log-unanswered", help="Keep questions that the FAQ cannot answer, for `faq gaps`."
-        ),
-    ] = False,
+    log_unanswered: LogUnanswered = False,
     log: Log = None,
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Write questions into the log.")
@@ -162,6 +163,8 @@ def mcp(
     model: options.Model = None,
     reranker: Reranker = None,
     faq_rerank: FaqRerank = False,
+    log_unanswered: LogUnanswered = False,
+    log: Log = None,
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     api_key: options.ApiKey = None,
@@ -180,6 +183,8 @@ def mcp(
         model=model,
         reranker=reranker,
         faq_rerank=faq_rerank,
+        log_unanswered=log_unanswered,
+        log=log,
         device=device,
         dtype=dtype,
         api_key=api_key,

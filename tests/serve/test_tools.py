@@ -43,9 +43,12 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEncoder) -> None:
+    """What the FAQ could not answer is kept where that is asked for, as by the service."""
+    log = location.parent / "asked.jsonl"
     with Retriever.open(location, model=minilm) as retriever:
         expected = [hit.id for hit in retriever.search("merge two dictionaries", 3)]
-    async with Client(stdio_client(parameters(location))) as client:
+    options = ("--log-unanswered", "--log", str(log))
+    async with Client(stdio_client(parameters(location, *options))) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"search", "faq_lookup"}
         assert all(tool.description and tool.annotations.read_only_hint for tool in tools.values())
@@ -68,6 +71,8 @@ async def test_an_assistant_searches_and_looks_up(location: Path, minilm: BiEnco
         assert "near" in refused.content[0].text
         for k in (0, 51, "many"):
             assert (await client.call_tool("search", {"query": "a", "k": k})).is_error
+    kept = [json.loads(line)["question"] for line in log.read_text().splitlines()]
+    assert kept == ["who is the pope?"]
 
 
 def test_tools_need_the_extra_mcp_alone() -> None:
