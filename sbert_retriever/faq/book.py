@@ -323,6 +323,10 @@ class Faq(Improving):
         deleted = self._shelf.delete(sorted(stale))
         return ImportReport(entries=len(given), deleted=deleted, passages=report)
 
+    async def aload(self, *paths: str | PathLike[str], prune: bool = False) -> ImportReport:
+        """`load` for an event loop."""
+        return await asyncio.to_thread(self.load, *paths, prune=prune)
+
     # Life -------------------------------------------------------------------------------
 
     @property

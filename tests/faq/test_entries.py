@@ -188,7 +188,7 @@ def test_every_engine_keeps_entries_alike(open_faq: OPEN, entries) -> None:
         faq.feedback("q", "hours", True)
 
 
-async def test_asynchronous_twins_do_the_same(open_faq: OPEN, entries) -> None:
+async def test_asynchronous_twins_do_the_same(open_faq: OPEN, entries, tmp_path: Path) -> None:
     async with open_faq() as faq:
         assert await faq.aadd(entries) == 3
         assert (await faq.aask("When are you open?")).entry == entries[0]
@@ -196,6 +196,9 @@ async def test_asynchronous_twins_do_the_same(open_faq: OPEN, entries) -> None:
         assert await faq.adelete("ship")
         assert await faq.aget("ship") is None
         assert (await faq.acount(), len(await faq.aentries())) == (2, 2)
+        (tmp_path / "faq.csv").write_text("id,question,answer\nnew,How new?,Quite.\n")
+        report = await faq.aload(tmp_path / "faq.csv", prune=True)
+        assert (report.entries, report.deleted, await faq.acount()) == (1, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_each_method_has_an_asynchronous_twin_that_takes_the_same(name: str) -> 
 
 
 FAQ_TWINS = [
-    *("ask", "add", "edit", "delete", "get", "entries", "count"),
+    *("ask", "add", "edit", "delete", "get", "entries", "count", "load"),
     *("calibrate", "feedback", "gaps"),
 ]
 
