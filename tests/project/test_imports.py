@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,16 @@ INTEGRATIONS = LANGCHAIN_MODULES | RAY_MODULES
 def test_every_module_is_in_a_known_room() -> None:
     unplaced = [name for name in CORE_MODULES if room(name) is None]
     assert unplaced == ["sbert_retriever"], "say in ORDER where the new room stands"
+
+
+def test_the_page_for_contributors_names_every_room_in_this_order() -> None:
+    """Whole rooms were missing there."""
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    rows = "\n".join(row for row in page.split("\n") if row.startswith("| `"))
+    named = re.findall(r"`(\w+)/?`", rows)
+    rooms = [name for name in named if name in RANK]
+    assert sorted(rooms) == sorted(set(RANK) - {"__main__"})
+    assert [RANK[name] for name in rooms] == sorted(RANK[name] for name in rooms)
 
 
 @pytest.mark.parametrize("name", [n for n in CORE_MODULES if n != "sbert_retriever"])
