@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from sbert_retriever import Faq, FaqAnswer
@@ -25,9 +26,10 @@ ASKED = [
 
 
 def typed() -> Iterator[str]:
-    """Questions from the keyboard, until an empty line."""
-    while question := input("\n> ").strip():
-        yield question
+    """Questions from the keyboard, until an empty line or Ctrl-D."""
+    with suppress(EOFError):
+        while question := input("\n> ").strip():
+            yield question
 
 
 def told() -> Iterator[str]:

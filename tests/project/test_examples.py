@@ -44,6 +44,17 @@ def test_example(clean, path: Path) -> None:
     assert not list(clean.folder.iterdir()), "an example leaves nothing behind"
 
 
+def test_the_chat_ends_where_its_input_does(clean, root: Path) -> None:
+    """Ctrl-D ended it with a traceback."""
+    code = (
+        f"import io, sys; sys.path.insert(0, {str(root / 'examples')!r})\n"
+        "import faq_chat\n"
+        "sys.stdin = io.StringIO('When?\\n')\n"
+        "print(list(faq_chat.typed()))\n"
+    )
+    assert "['When?']" in clean.python(code)
+
+
 def test_the_demo_encodes_nothing_the_second_time(clean, root: Path) -> None:
     demo = [sys.executable, "-W", "error", str(root / "examples" / DEMO)]
     first = clean.run([*demo, "--to", "here", "--limit", "12"])
