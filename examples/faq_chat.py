@@ -45,8 +45,8 @@ def show(found: FaqAnswer) -> None:
         print(found.answer)
     elif found.outcome == "choose":
         print("Did you mean:")
-        for candidate in found.candidates:
-            print(f"  - {candidate.entry.title}")
+        for choice in found.choices:
+            print(f"  - {choice}")
     else:
         print("I don't know.")
     best = f"nearest {found.candidates[0].score:.2f}, " if found.candidates else ""

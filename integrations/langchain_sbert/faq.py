@@ -87,10 +87,10 @@ def as_message(found: FaqAnswer) -> str:
     if found.outcome == "answer" and found.entry is not None:
         return "\n".join([found.entry.answer, *found.entry.links])
     if found.outcome == "choose":
-        titles = "\n".join(f"- {candidate.entry.title}" for candidate in found.candidates)
+        choices = "\n".join(f"- {choice}" for choice in found.choices)
         return (
             "The FAQ is not sure which entry is meant. Ask the user to choose, or ask again with "
-            f"the words of one of these:\n{titles}"
+            f"the words of one of these:\n{choices}"
         )
     return NO_ANSWER
 

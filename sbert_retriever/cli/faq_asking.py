@@ -198,8 +198,8 @@ def put_answer(found: FaqAnswer) -> None:
         return
     put(_DID_YOU_MEAN if found.outcome == "choose" else DONT_KNOW)
     if found.outcome == "choose":
-        for place, candidate in enumerate(found.candidates, 1):
-            put(f"    {place}. {one_line(candidate.entry.title)}")
+        for place, choice in enumerate(found.choices, 1):
+            put(f"    {place}. {one_line(choice)}")
 
 
 def as_dict(found: FaqAnswer) -> dict[str, Any]:

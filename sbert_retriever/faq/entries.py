@@ -115,6 +115,14 @@ class FaqAnswer:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     fallback: str | None = None
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The candidates as they are shown to choose from: each by its phrasing that matched best.
+
+        By their titles, where the question is a phrasing of all of them.
+        """
+        return tuple(c.entry.title if self.exact else c.phrasing for c in self.candidates)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from sbert_retriever import Faq
+from sbert_retriever import Faq, FaqAnswer, FaqEntry
+from sbert_retriever.cli.faq_asking import put_answer
 from sbert_retriever.cli.faq_learning import read_labelled
 from sbert_retriever.errors import ReadError
+from sbert_retriever.faq import FaqCandidate
 from sbert_retriever.training.data import TrainData
 from sbert_retriever.training.readers.examples import read_examples
 
@@ -169,6 +171,14 @@ def test_a_number_chooses_from_a_list_and_is_a_question_elsewhere(
     shown = [line.split(". ")[1] for line in lines[gone[1] + 2 :][:2]]
     prices = {"price of the red car": "1000.", "price of the blue car": "2000."}
     assert lines[-2:] == [prices[title] for title in shown]
+
+
+def test_a_list_shows_the_phrasings_that_matched(capsys: pytest.CaptureFixture[str]) -> None:
+    """It showed the first phrasing of each entry, which may ask something else."""
+    red = FaqEntry(id="red", answer="1000.", phrasings=["anything red?", "price of the red car"])
+    near = FaqCandidate(entry=red, phrasing="price of the red car", score=0.6)
+    put_answer(FaqAnswer(question="price?", outcome="choose", candidates=(near,)))
+    assert capsys.readouterr().out == "Did you mean:\n    1. price of the red car\n"
 
 
 def test_calibrating_from_a_csv_and_finding_gaps(run: Any, shop: Path, tmp_path: Path) -> None:

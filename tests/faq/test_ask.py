@@ -55,10 +55,11 @@ def test_the_same_words_are_answered_without_a_model(open_faq: OPEN, entries) ->
 
 
 def test_a_phrasing_that_two_entries_claim_is_for_the_user_to_choose(shop: Faq) -> None:
-    shop.add(FaqEntry(id="open2", answer="Never.", phrasings=["When are you open"]))
+    shop.add(FaqEntry(id="open2", answer="Never.", phrasings=["On holidays?", "When are you open"]))
     found = shop.ask("when are you open?")
     assert found.outcome == "choose"
     assert {candidate.entry.id for candidate in found.candidates} == {"hours", "open2"}
+    assert set(found.choices) == {"When are you open?", "On holidays?"}
     assert found.answer is None
 
 
@@ -68,6 +69,7 @@ def test_many_phrasings_are_one_candidate_with_the_best_of_them(shop: Faq) -> No
     assert ids[0] == "hours"
     assert len(ids) == len(set(ids))
     assert found.candidates[0].phrasing == "What are your opening hours?"
+    assert found.choices[0] == "What are your opening hours?"
 
 
 def test_between_two_entries_there_is_a_list(open_faq: OPEN) -> None:

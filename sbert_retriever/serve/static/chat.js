@@ -77,9 +77,11 @@ function sure(confidence) {
 function choice(question, found) {
   const list = element("div", { class: "choices" });
   for (const candidate of found.candidates) {
-    const button = foreign("button", candidate.phrasing, { type: "button" });
+    // A question that is a phrasing of several entries does not tell them apart.
+    const shown = found.exact ? candidate.entry.phrasings[0] : candidate.phrasing;
+    const button = foreign("button", shown, { type: "button" });
     button.addEventListener("click", () => {
-      add("me", foreign("div", candidate.phrasing, { class: "said" }));
+      add("me", foreign("div", shown, { class: "said" }));
       byId("log").append(answered(question, candidate.entry, null));
       scroll();
       byId("question").focus();
