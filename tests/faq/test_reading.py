@@ -122,6 +122,24 @@ def test_a_cell_may_hold_several_phrasings_one_a_line(write) -> None:
     assert read_entries(name)[0].phrasings == ("one?", "two?")
 
 
+def test_spaces_around_an_id_and_a_language_are_none_of_them(write) -> None:
+    """A space behind one made a second entry of it, or its answer another than the first's."""
+    rows = 'hours ,open?,9 to 5. , en\n" hours",when?,9 to 5.,\n  ,late?,No.,  \n'
+    name = write("a.csv", f"id,question,answer,language\n{rows}")
+    assert read_entries(name) == [
+        entry(id="hours", answer="9 to 5.", phrasings=["open?", "when?"], language="en"),
+        entry(id="late", answer="No.", phrasings=["late?"]),
+    ]
+
+
+def test_a_number_that_is_an_id_is_kept_as_it_is_written(write) -> None:
+    """In yaml 010 is 8, and so the entry was called."""
+    name = write(
+        "a.yaml", "- {id: 010, question: one?, answer: a}\n- {id: 7, question: b?, answer: b}\n"
+    )
+    assert [each.id for each in read_entries(name)] == ["010", "7"]
+
+
 @pytest.mark.parametrize("mark", ["\v", "\f", "\x85", "\u2028"])
 def test_only_a_new_line_ends_a_row(write, mark: str) -> None:
     """Word ends lines inside a cell with a vertical tab, web pages with U+2028."""

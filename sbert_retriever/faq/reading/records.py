@@ -68,7 +68,7 @@ def draft_of(line: int, record: Mapping[str, Any], source: str, *, split: bool) 
                 f"{source}, line {line}: unknown field {str(name)[:60]!r}; the fields are id, "
                 "question or phrasings, answer, tags, language, links"
             )
-        if value is None or value == "":
+        if value is None or (isinstance(value, str) and not value.strip()):
             continue
         if known in found and known != "phrasings":
             raise ReadError(f"{source}, line {line}: two fields say the entry's {known}")
@@ -120,7 +120,7 @@ def _parts(text: str, name: str) -> list[str]:
             else text.replace("\n", ";").replace(",", ";")
         )
         return [part.strip() for part in marks.split(";") if part.strip()]
-    return [text]
+    return [text.strip()]
 
 
 def entries_of(drafts: Iterable[Draft], source: str) -> list[FaqEntry]:

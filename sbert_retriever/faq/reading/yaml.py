@@ -47,10 +47,17 @@ def _draft(loader: Any, node: Any, source: str, entry_id: str | None) -> Draft:
     line = _line(node)
     if not isinstance(node, yaml.MappingNode):
         raise ReadError(f"{source}, line {line}: expected an entry with question and answer")
-    record = {key: loader.construct_object(value, deep=True) for key, value in _pairs(node, source)}
+    record = {key: _value(loader, key, value) for key, value in _pairs(node, source)}
     if entry_id is not None:
         record.setdefault("id", entry_id)
     return draft_of(line, record, source, split=False)
+
+
+def _value(loader: Any, key: str, node: Any) -> Any:
+    """What a node says; a number that is an id as it is written, since 010 would be 8."""
+    if key.strip().lower() == "id" and node.tag == "tag:yaml.org,2002:int":
+        return node.value
+    return loader.construct_object(node, deep=True)
 
 
 def _pairs(node: Any, source: str) -> Iterator[tuple[str, Any]]:
