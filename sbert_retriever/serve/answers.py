@@ -23,6 +23,7 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
         "reranked": hit.reranked,
         "cut_short": hit.cut_short,
         "fallback": hit.fallback,
+        "truncated": hit.truncated,
     }
 
 

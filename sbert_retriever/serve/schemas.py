@@ -119,6 +119,9 @@ class HitAnswer(BaseModel):
     reranked: bool
     cut_short: bool = Field(description="Whether the time ended before this passage's turn.")
     fallback: str | None = Field(description="Why the stage before answered, else null.")
+    truncated: bool = Field(
+        description="Whether the cross-encoder read no more than its beginning."
+    )
 
 
 class SearchAnswer(BaseModel):

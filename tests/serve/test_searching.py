@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sbert_retriever import BiEncoder, Retriever
+from sbert_retriever import BiEncoder, Hit, Passage, Retriever
+from sbert_retriever.cli.searching import _as_dict
 from sbert_retriever.search.request import QueryOptions
+from sbert_retriever.serve.answers import hit_answer
 from sbert_retriever.serve.schemas import SearchRequest
 
 QUERY = "how do I join two dictionaries?"
@@ -50,6 +52,12 @@ def test_a_request_has_every_option_of_the_library() -> None:
     assert own == set(QueryOptions.__annotations__) - {"timeout_s"}
 
 
+def test_a_hit_goes_out_as_the_command_line_prints_it() -> None:
+    """Whether a passage was cut for the cross-encoder was said there alone."""
+    hit = Hit(Passage("a", "text"), 0.5, truncated=True)
+    assert hit_answer(hit) == _as_dict(hit)
+
+
 def test_what_says_nearly_the_same_is_left_out(served, retriever: Retriever) -> None:
     body = {"query": "which chapter is about loops?", "k": 8, "distinct": 0.3}
     found = [hit["id"] for hit in served.post("/search", body).json()["hits"]]
@@ -66,6 +74,7 @@ def test_a_budget_lets_the_cross_encoder_read_candidates(served) -> None:
     for hit in found["hits"]:
         assert (hit["score_kind"], hit["first_score_kind"]) == ("logit", "cosine")
         assert hit["reranked"]
+        assert not hit["truncated"]
     assert found["timings_ms"]["rerank"] > 0
 
 
