@@ -1,15 +1,16 @@
-"""The model that is measured: a bi-encoder or a cross-encoder, whichever a name stands for."""
+"""The model that is measured: one encoder, two, or a cross-encoder, whichever a name stands for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from sbert_retriever.encoder.bi_encoder import BiEncoder
-from sbert_retriever.encoder.checkpoint import read_checkpoint
+from sbert_retriever.encoder.checkpoint import has_routes, read_checkpoint
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
 from sbert_retriever.encoder.kinds import is_cross_encoder
 from sbert_retriever.encoder.labels import label_names
 from sbert_retriever.encoder.resolve import HubOptions, locate
+from sbert_retriever.encoder.two_encoders import TwoEncoders, holds_two
 from sbert_retriever.errors import InputError
 
 
@@ -36,7 +37,7 @@ def load_model(
     *,
     label: int | str | None = None,
     all_labels: bool = False,
-) -> BiEncoder | CrossEncoder:
+) -> BiEncoder | TwoEncoders | CrossEncoder:
     """Load what a name stands for; a text that is too long is cut without a word.
 
     Args:
@@ -53,6 +54,8 @@ def load_model(
     """
     wanted = options or ModelOptions()
     found = locate(name, HubOptions())
+    if has_routes(found.folder):
+        return load_bi_encoder(name, wanted)
     checkpoint = read_checkpoint(found.folder, found.packaged)
     if wanted.pooling is None and is_cross_encoder(checkpoint):
         several = len(label_names(checkpoint.config)) > 1
@@ -60,14 +63,15 @@ def load_model(
     return load_bi_encoder(name, wanted)
 
 
-def load_bi_encoder(name: str, options: ModelOptions | None = None) -> BiEncoder:
-    """Load a bi-encoder; errors are those of `load_model`.
+def load_bi_encoder(name: str, options: ModelOptions | None = None) -> BiEncoder | TwoEncoders:
+    """Load a bi-encoder, of one encoder or of two; errors are those of `load_model`.
 
     Raises:
         ModelFormatError: It is a cross-encoder, and no pooling was given.
     """
     wanted = options or ModelOptions()
-    return BiEncoder.load(
+    kind: type[BiEncoder] | type[TwoEncoders] = TwoEncoders if holds_two(name) else BiEncoder
+    return kind.load(
         name,
         device=wanted.device,
         dtype=wanted.dtype,

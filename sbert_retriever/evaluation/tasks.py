@@ -9,6 +9,8 @@
 | `retrieval` | rankings by exact search, a live collection, or a TREC run | bi-encoders |
 | `rerank` | rankings of a first stage's candidates | cross-encoders |
 | `nli`, `classification` | labels of pairs | cross-encoders |
+
+Two encoders, one for queries and one for passages, are measured by `retrieval` alone.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 from sbert_retriever.encoder.bi_encoder import BiEncoder
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
+from sbert_retriever.encoder.two_encoders import TwoEncoders
 from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.evaluation.arguments import measure_arguments, read_arguments
 from sbert_retriever.evaluation.classifier import Protocol
@@ -187,6 +190,11 @@ class Plan:
         )
 
     def _check(self, model: Model, name: str) -> None:
+        if isinstance(model, TwoEncoders) and self.task != "retrieval":
+            raise InputError(
+                f"{name} holds an encoder for queries and one for passages, which the task "
+                f"retrieval alone measures, and the task is {self.task}"
+            )
         kinds = {"bi-encoder": CrossEncoder, "cross-encoder": BiEncoder}
         wrong = kinds.get(self.takes)
         if wrong is not None and isinstance(model, wrong):

@@ -4,6 +4,12 @@ import json
 
 import pytest
 
+from sbert_retriever import Trainer
+from sbert_retriever.encoder.two_encoders import TwoEncoders
+from sbert_retriever.evaluation.collections import find_collections
+from sbert_retriever.evaluation.retrieval import measure_retrieval
+from sbert_retriever.training import config_from
+
 STSB = [
     ("the cat was in the house", "the dog was in the house", 4),
     ("water", "a little water", 3.5),
@@ -91,6 +97,28 @@ def test_retrieval_exact_and_live_and_of_a_run(run, tiny, tmp_path):
     trec.write_text("q Q0 b 1 2.0 x\nq Q0 a 2 1.0 x\n")
     found = run("evaluate", trec, *words[2:], "--measures", "MRR").json
     assert found["MRR"] == 0.5
+
+
+def two_encoders(tiny, folder):
+    """As `train` leaves them, with kind = "two-encoders"."""
+    rows = [{"first": left, "second": right} for left, right, _ in STSB[:3]]
+    step = {"objective": "in-batch", "data": {"kind": "pairs", "rows": rows}}
+    given = {"model": tiny, "kind": "two-encoders", "device": "cpu", "steps": [step]}
+    return Trainer(config_from(given), folder).train().folder
+
+
+def test_an_encoder_for_questions_and_one_for_passages(run, tiny, data, tmp_path):
+    """What training writes is measured as `TwoEncoders` encodes; sentences alike are not."""
+    folder, pair = beir(tmp_path / "animals"), two_encoders(tiny, tmp_path / "pair")
+    words = ("--task", "retrieval", "--data", folder, "--measures", "MRR", "--json")
+    found = run("evaluate", pair, *words)
+    assert found.code == 0, found.err
+    encoder = TwoEncoders.load(pair, device="cpu", dtype="float32")
+    [given] = find_collections(folder)
+    assert found.json["MRR"] == measure_retrieval(encoder, given, measures=["MRR"]).figures["MRR"]
+    refused = run("evaluate", pair, "--task", "stsb", "--data", data)
+    assert refused.code == 2
+    assert "the task retrieval alone measures, and the task is stsb" in refused.err
 
 
 def test_a_bi_encoder_is_no_cross_encoder(run, tiny, tmp_path):
