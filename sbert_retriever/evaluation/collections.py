@@ -41,7 +41,7 @@ class TestCollection:
         """{passage id: text} of all passages.
 
         Raises:
-            ReadError: Two passages have one id, or there is none.
+            ReadError: Two passages have one id, or there is none, or none that is judged.
         """
         found: dict[str, str] = {}
         for passage in () if self.passages is None else self.passages():
@@ -50,6 +50,13 @@ class TestCollection:
             found[passage.id] = passage.text
         if not found:
             raise ReadError(f"{self.name} holds no passage")
+        judged = {passage for marks in self.qrels.values() for passage in marks}
+        if judged and judged.isdisjoint(found):
+            raise ReadError(
+                f"{self.name}: none of the {len(found)} passages has an id that is judged (there: "
+                f"{next(iter(found))[:80]!r}, judged: {min(judged)[:80]!r}): give the passages "
+                "that belong to these judgements"
+            )
         return found
 
 

@@ -16,6 +16,7 @@ from sbert_retriever.evaluation.results import SetResult
 from sbert_retriever.evaluation.retrieval import (
     MEASURES,
     Rankings,
+    check_run,
     checked_measures,
     checked_own,
     cut_run,
@@ -73,12 +74,15 @@ def first_rankings(
 
     Raises:
         ReadError: The passages, or the run, cannot be read.
-        InputError: A passage that would be no candidate answers its question.
+        InputError: A passage that would be no candidate answers its question; or the run is of
+            other questions.
     """
     own = checked_own(collection) if ignore_identical_ids else 0
     texts = collection.texts()
     if isinstance(first_stage, Path):
-        run = cut_run(read_run(first_stage), depth + own)
+        run = read_run(first_stage)
+        check_run(run, collection)
+        run = cut_run(run, depth + own)
         first = {query: list(found) for query, found in run.items()}
     else:
         first = exact_rankings(first_stage, texts, collection.queries, depth=depth + own)

@@ -143,6 +143,21 @@ def _check_ids(rankings: Rankings, qrels: Qrels) -> None:
         )
 
 
+def check_run(run: Run, collection: TestCollection) -> None:
+    """Refuse a run of other questions, which would be measured as 0 throughout.
+
+    Raises:
+        InputError: It answers none of those that are judged.
+    """
+    if run.keys().isdisjoint(collection.qrels):
+        raise InputError(
+            f"the run answers none of the {len(collection.qrels)} judged questions of "
+            f"{collection.name} (answered: {next(iter(run), 'none')[:80]!r}, judged: "
+            f"{next(iter(collection.qrels))[:80]!r}): give the run of these questions, or choose "
+            "its collection with --set"
+        )
+
+
 def judged(
     collection: TestCollection,
     run: Mapping[str, Mapping[str, float]],

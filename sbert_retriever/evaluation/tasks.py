@@ -44,6 +44,7 @@ from sbert_retriever.evaluation.results import SetResult, TaskResult
 from sbert_retriever.evaluation.retrieval import (
     MEASURES,
     Rankings,
+    check_run,
     checked_measures,
     checked_own,
     cut_run,
@@ -303,6 +304,7 @@ def _retrieved(
 ) -> SetResult:
     if isinstance(model, Path):
         run = read_run(model)
+        check_run(run, given)
         if ignore_identical_ids:
             checked_own(given)
         cut = cut_run(run, depth, ignore_identical_ids=ignore_identical_ids)

@@ -154,6 +154,26 @@ def test_a_run_gives_the_candidates(file):
         measure_second_stage(scorer, collection(), first_stage=run, depth=10)
 
 
+def test_passages_or_a_run_of_another_collection_are_refused_and_not_measured_as_0(
+    file, tmp_path, table_encoder
+):
+    beir(file, "one", **{"qrels/test.tsv": "q\tdoc-e\t1\n"})
+    encoder = table_encoder({**TABLE, "?": [1, 2]})
+    plan = make_plan(Request(task="retrieval", data=tmp_path, measures=("MRR",)))
+    with pytest.raises(ReadError, match=r"one: none of the 4 passages .* judged: 'doc-e'"):
+        plan.run(encoder, name="x")
+    assert encoder.asked == []
+    run = file("other.run", "query7 Q0 doc-e 1 1.0 x\n")
+    for empty in (False, True):
+        run.write_text("" if empty else run.read_text())
+        with pytest.raises(InputError, match="the run answers none of the 1 judged questions of"):
+            plan.run(run, name="x")
+    beir(file, "one")
+    again = make_plan(Request(task="rerank", data=tmp_path, first_stage=run))
+    with pytest.raises(InputError, match=r"answered: 'none', judged: 'q'"):
+        again.run(TableScorer({}), name="x")
+
+
 def test_a_passage_with_the_question_s_own_id_does_not_count_where_that_is_said(
     file, tmp_path, table_encoder
 ):
