@@ -76,7 +76,7 @@ def evaluate(
         ),
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", metavar="NAME", help="Of judgements and triplets.")
+        str, typer.Option("--split", metavar="NAME", help="Of judgements, triplets, stsb and sick.")
     ] = "test",
     queries: Annotated[str | None, _file("--queries", "Questions, in the place of --data.")] = None,
     qrels: Annotated[

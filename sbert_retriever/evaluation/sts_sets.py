@@ -52,13 +52,14 @@ def folder_of(data: Path, *names: str, holding: str) -> Path:
     )
 
 
-def read_sts(data: Path, task: str, *, language: str = "en") -> ScoredPairs:
+def read_sts(data: Path, task: str, *, language: str = "en", split: str = "test") -> ScoredPairs:
     """The pairs of one of the seven sets.
 
     Args:
         data: The folder of the data sets, or that of the set itself.
         task: A name of `STS_TASKS`.
         language: Of `stsb`; the others are English.
+        split: Of `stsb` and `sick`: "train", "dev" or "test"; the others have no splits.
 
     Raises:
         InputError: There is no such set.
@@ -67,8 +68,8 @@ def read_sts(data: Path, task: str, *, language: str = "en") -> ScoredPairs:
     if task not in STS_TASKS:
         raise InputError(f"no STS set {task!r}, expected one of {', '.join(STS_TASKS)}")
     if task == "stsb":
-        return read_stsb(data, "test", language=language)
-    return read_sick(data, "test") if task == "sick" else read_year(data, task)
+        return read_stsb(data, split, language=language)
+    return read_sick(data, split) if task == "sick" else read_year(data, task)
 
 
 def read_stsb(data: Path, split: str, *, language: str = "en") -> ScoredPairs:
@@ -81,7 +82,9 @@ def read_stsb(data: Path, split: str, *, language: str = "en") -> ScoredPairs:
     path = folder / f"stsb-{language}-{split}.csv"
     if not path.is_file():
         there = sorted({file.stem.split("-")[1] for file in folder.glob(f"stsb-*-{split}.csv")})
-        raise ReadError(f"{path} is not there; languages with that split: {', '.join(there)}")
+        raise ReadError(
+            f"{path} is not there; languages with that split: {', '.join(there) or 'none'}"
+        )
     rows = (
         (left, right, gold_score(gold, place_of(path, number), low=0, high=5))
         for number, (left, right, gold) in comma_fields(path, 3)
@@ -122,6 +125,8 @@ def read_sick_labels(data: Path, split: str) -> LabelledPairs:
 
 
 def _sick_file(data: Path, split: str) -> Path:
+    if split not in _SICK:
+        raise InputError(f"no split {split!r} of SICK, expected one of {', '.join(_SICK)}")
     return folder_of(data, "sick", holding="SICK_*.txt") / _SICK[split]
 
 

@@ -16,7 +16,7 @@ Two encoders, one for queries and one for passages, are measured by `retrieval` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -72,6 +72,23 @@ TASKS = (
     "classification",
 )
 _LABELLED = ("nli", "classification")
+_RANKED = ("retrieval", "rerank")
+_ONLY_OF = {
+    "language": ("stsb", "sts"),
+    "sets": ("transfer", *_RANKED),
+    "split": ("stsb", "sick", "triplet", *_RANKED),
+    "queries": _RANKED,
+    "qrels": _RANKED,
+    "corpus": _RANKED,
+    "measures": _RANKED,
+    "depth": _RANKED,
+    "candidates": ("rerank",),
+    "first_stage": ("rerank",),
+    "ignore_identical_ids": _RANKED,
+    "labels": _LABELLED,
+    "most": ("triplet",),
+}
+"""Settings of a request that say nothing to other tasks."""
 Kind: TypeAlias = Literal["bi-encoder", "cross-encoder", "either"]
 Model: TypeAlias = Encoder | CrossEncoder | Retriever | Path
 """An encoder, a cross-encoder; for retrieval also an open collection, or a TREC run."""
@@ -88,7 +105,7 @@ class Request:
         data: A folder of data sets, or the folder or file of one.
         language: Of STSbenchmark.
         sets: Names of the sets or collections that are wanted; none means all.
-        split: Of the judgements.
+        split: Of judgements, triplets, `stsb` and `sick`.
         queries: With `qrels`: a file, in the place of a folder.
         qrels: With `queries`: a file.
         corpus: With those: a BEIR corpus.jsonl; None where a live collection has the passages.
@@ -127,6 +144,13 @@ class Request:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}, expected 1 or more")
+        for given in fields(self):
+            tasks = _ONLY_OF.get(given.name, TASKS)
+            if self.task not in tasks and getattr(self, given.name) != given.default:
+                raise InputError(
+                    f"{given.name} is for {', '.join(tasks)}, and the task is {self.task}: leave "
+                    "it out"
+                )
 
     @property
     def folder(self) -> Path:
@@ -219,7 +243,12 @@ def make_plan(request: Request) -> Plan:
 
 def _sts(request: Request) -> Plan:
     names = STS_TASKS if request.task == "sts" else (request.task,)
-    sets = [read_sts(request.folder, name, language=request.language) for name in names]
+    split = request.split
+    sets = [
+        read_sts(request.folder, name, language=request.language, split=split) for name in names
+    ]
+    if split != "test":
+        sets = [replace(pairs, name=f"{pairs.name}-{split}") for pairs in sets]
     return Plan(
         task=request.task,
         takes="either",

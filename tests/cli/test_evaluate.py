@@ -50,6 +50,15 @@ def test_an_object_with_the_correlations(run, tiny, data):
     assert german.json["spearman_cosine"] == found["spearman_cosine"]
 
 
+def test_the_development_split_is_measured_where_it_is_asked_for(run, tiny, data):
+    """It was the test split whatever was asked for: one would have chosen by it."""
+    text = (data / "stsb" / "stsb-en-test.csv").read_text()
+    (data / "stsb" / "stsb-en-dev.csv").write_text("".join(text.splitlines(keepends=True)[:3]))
+    words = ("evaluate", tiny, "--task", "stsb", "--data", data, "--split", "dev")
+    assert run(*words, "--json").json["items"] == 3
+    assert "stsb-dev" in run(*words).out
+
+
 def test_a_table_and_a_comparison_with_a_picture(run, tiny, data, tmp_path):
     picture = tmp_path / "bars.png"
     words = (
@@ -139,6 +148,13 @@ def test_a_bi_encoder_is_no_cross_encoder(run, tiny, tmp_path):
         (["--task", "stsb", "--data", "DATA", "--plot", "a.doc"], "a picture is named a.doc", 2),
         (["--task", "stsb", "--data", "DATA", "--index", "x"], "--index is for the task", 2),
         (["--task", "stsb", "--data", "DATA", "--language", "fr"], "with that split: de, en", 1),
+        (["--task", "stsb", "--data", "DATA", "--split", "new"], "with that split: none", 1),
+        (["--task", "sick", "--data", "DATA", "--split", "new"], "no split 'new' of SICK", 2),
+        (["--task", "sts", "--data", "DATA", "--split", "dev"], "split is for stsb, sick, tri", 2),
+        (["--task", "sts", "--data", "DATA", "--set", "sts12"], "sets is for transfer, retr", 2),
+        (["--task", "sts12", "--data", "DATA", "--language", "de"], "language is for stsb, sts", 2),
+        (["--task", "stsb", "--data", "DATA", "--measures", "MRR"], "measures is for retrieval", 2),
+        (["--task", "nli", "--data", "DATA", "--candidates", "5"], "candidates is for rerank", 2),
         (["--task", "transfer", "--data", "DATA", "--set", "XX"], "no set 'XX', expected one", 2),
         (["--task", "stsb", "--data", "DATA", "--folds", "1"], "folds is 1", 2),
         (["--task", "stsb", "--data", "DATA", "--against", "m", "--test", "t"], "test is 't'", 2),
