@@ -8,7 +8,7 @@ from typing import Any
 
 from sbert_retriever.encoder.checkpoint import Checkpoint, position_limit
 from sbert_retriever.encoder.pooling import POOLINGS
-from sbert_retriever.errors import InputError, ModelFormatError
+from sbert_retriever.errors import InputError, InputTypeError, ModelFormatError
 
 _WIDTH_KEYS = ("hidden_size", "d_model", "dim", "n_embd")
 _SHORTEST = 8
@@ -42,7 +42,7 @@ def adjusted(checkpoint: Checkpoint, wanted: Adjustments) -> Checkpoint:
         check_length("max_length", wanted.max_length, position_limit(checkpoint.config))
         checkpoint = replace(checkpoint, max_length=wanted.max_length)
     if wanted.pooling is not None:
-        checkpoint = replace(checkpoint, pooling=_modes(wanted.pooling))
+        checkpoint = replace(checkpoint, pooling=pooling_modes(wanted.pooling))
     if wanted.normalize is not None:
         checkpoint = replace(checkpoint, normalize=wanted.normalize)
     if wanted.truncate_dim is not None:
@@ -77,7 +77,17 @@ def _hidden_width(config: Mapping[str, Any], checkpoint: Checkpoint) -> int:
     return int(width)
 
 
-def _modes(pooling: str) -> tuple[str, ...]:
+def pooling_modes(pooling: object) -> tuple[str, ...]:
+    """The poolings of a name such as "mean", or "mean+max".
+
+    Raises:
+        InputError: One is unknown.
+        InputTypeError: It is no string.
+    """
+    if not isinstance(pooling, str):
+        raise InputTypeError(
+            f"pooling is {pooling!r:.60}, expected a name, or several joined by +: 'mean+max'"
+        )
     modes = tuple(pooling.split("+"))
     if unknown := [mode for mode in modes if mode not in POOLINGS]:
         raise InputError(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
+from sbert_retriever.encoder.adjust import check_length, pooling_modes
 from sbert_retriever.encoder.precision import DTYPES
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.training.data import TrainData
 from sbert_retriever.training.dev import TrainDev
 from sbert_retriever.training.kinds import ModelKind, Precision, View, Weights
 from sbert_retriever.training.objectives.registry import OBJECTIVES, Objective
-from sbert_retriever.training.objectives.settings import one_of, switch
+from sbert_retriever.training.objectives.settings import one_of, positive, switch
 from sbert_retriever.types.checks import expect, in_range
 
 _MOST = 1_000_000_000
@@ -155,6 +156,11 @@ class TrainStep:
             raise InputError(f"step {self.name!r}: {name} takes no teacher here")
 
     def _check_matryoshka(self) -> None:
+        for name in ("matryoshka", "matryoshka_weights"):
+            given = getattr(self, name)
+            if not isinstance(given, list | tuple):
+                raise InputTypeError(f"{name} is {given!r:.60}, expected a list of numbers")
+            object.__setattr__(self, name, tuple(given))
         widths = self.matryoshka
         if widths and self.objective.model == "cross-encoder":
             raise InputError(f"step {self.name!r}: matryoshka is for vectors, not cross-encoders")
@@ -166,6 +172,8 @@ class TrainStep:
                 f"matryoshka_weights has {len(weights)} numbers, expected {len(widths) + 1}: one "
                 "a width and the full one's"
             )
+        for weight in weights:
+            positive("a weight of matryoshka_weights", weight)
 
 
 def _columns(kind: str, negatives: int) -> int:
@@ -185,7 +193,7 @@ class TrainConfig:
         kind: "bi-encoder"; "two-encoders", one for queries and one for passages (DPR), both
             starting from the model; "cross-encoder".
         weights: "pretrained", or "random" for the model's architecture alone.
-        pooling: How token vectors become one; None is the model's own.
+        pooling: How token vectors become one, several joined by "+"; None is the model's own.
         normalize: Whether vectors leave with length 1; None is the model's own.
         max_length: Tokens a text, or a pair, may have; None is the model's own.
         dropout: Of the transformer while training; None is the model's own.
@@ -199,6 +207,7 @@ class TrainConfig:
 
     Raises:
         InputError: A value is out of range, or an objective is for another kind of model.
+        InputTypeError: A value is of another kind.
     """
 
     model: str
@@ -223,6 +232,12 @@ class TrainConfig:
         one_of("precision", self.precision, ("auto", *DTYPES))
         if self.normalize is not None:
             switch("normalize", self.normalize)
+        expect(self.device, str, "device")
+        if self.pooling is not None:
+            pooling_modes(self.pooling)
+        if self.max_length is not None:
+            in_range("max_length", self.max_length, least=1, of="TrainConfig")
+            check_length("max_length", self.max_length, None)
         if not isinstance(self.model, str) or not self.model:
             raise InputError(f"model is {self.model!r}, expected a folder, a name or a hub id")
         in_range("seed", self.seed, least=0, most=2**32 - 1, of="TrainConfig")

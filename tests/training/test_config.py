@@ -34,6 +34,14 @@ def with_step(**changes) -> dict:
         ({"model": "m", "steps": [STEP], "kind": "cross-encoder"}, "regression trains a bi-enc"),
         ({"model": "m", "steps": [STEP], "precision": "fp8"}, "precision is 'fp8'"),
         ({"model": "m", "steps": [STEP], "dropout": 1.5}, "dropout is 1.5"),
+        (
+            {"model": "m", "steps": [STEP], "pooling": ["mean", "max"]},
+            "pooling is ('mean', 'max'), expected a name, or several joined by +: 'mean+max'",
+        ),
+        ({"model": "m", "steps": [STEP], "pooling": "average"}, "'average' is not one of"),
+        ({"model": "m", "steps": [STEP], "max_length": "64"}, "max_length is '64', expected a wh"),
+        ({"model": "m", "steps": [STEP], "max_length": 3}, "max_length=3, expected 8 or more"),
+        ({"model": "m", "steps": [STEP], "device": 0}, "device is int, expected str"),
         (with_step(data=[]), "has no data"),
         (with_step(data=[{"files": ["a.csv"]}]), "has no kind"),
         (with_step(objective="softmax"), "'softmax' is not one of"),
@@ -81,6 +89,11 @@ def with_step(**changes) -> dict:
         (with_step(view="crops"), "a view is for in-batch over texts"),
         (with_step(matryoshka=[8, 8]), "matryoshka is [8, 8]"),
         (with_step(matryoshka=[8], matryoshka_weights=[1.0]), "expected 2"),
+        (with_step(matryoshka=8), "matryoshka is 8, expected a list"),
+        (
+            with_step(matryoshka=[8], matryoshka_weights=[1.0, "2"]),
+            "a weight of matryoshka_weights is '2', expected a number above 0",
+        ),
         (
             with_step(objective="in-batch", data=[{"kind": "texts", "files": ["a"]}]),
             "needs a view",
