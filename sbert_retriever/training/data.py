@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.training.kinds import DataKind, Format
 from sbert_retriever.training.objectives.settings import one_of, switch
 from sbert_retriever.types.checks import in_range
@@ -50,7 +50,7 @@ class TrainData:
         kind: One of these.
         files: Their paths, or the path of one; a relative one is looked for in the trainer's data
             folder.
-        rows: In the place of files: mappings.
+        rows: In the place of files: mappings, or one; a generator is read when this is made.
         columns: {what it is: the file's name for it, or its number from 0 without a header};
             those not named keep their own name. SNLI's names hold for nli in JSON lines.
         format: "tsv", "csv", "jsonl", "parquet"; None goes by each file's ending.
@@ -62,6 +62,7 @@ class TrainData:
     Raises:
         InputError: The kind, a column or the encoding is unknown, or neither files nor rows, or
             both, are given.
+        InputTypeError: A row is no mapping.
     """
 
     kind: DataKind
@@ -78,6 +79,7 @@ class TrainData:
         given: Any = self.files
         files = (given,) if isinstance(given, str | os.PathLike) else given
         object.__setattr__(self, "files", tuple(os.fspath(file) for file in files))
+        object.__setattr__(self, "rows", _checked_rows(self.rows))
         one_of("kind", self.kind, get_args(DataKind))
         switch("header", self.header)
         _check_encoding(self.encoding)
@@ -98,6 +100,16 @@ class TrainData:
         """What a file of a format calls a column."""
         published = _PUBLISHED if self.kind == "nli" and used == "jsonl" else {}
         return str(self.columns.get(role, published.get(role, role)))
+
+
+def _checked_rows(given: Any) -> tuple[Mapping[str, Any], ...]:
+    rows = (given,) if isinstance(given, Mapping) else tuple(given)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise InputTypeError(
+                f"row {number} is {row!r:.60}, expected a mapping of columns to values"
+            )
+    return rows
 
 
 def _check_encoding(name: str) -> None:

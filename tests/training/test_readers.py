@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sbert_retriever.errors import InputError, MissingExtraError, ReadError
+from sbert_retriever.errors import InputError, InputTypeError, MissingExtraError, ReadError
 from sbert_retriever.training import TrainData
 from sbert_retriever.training.readers import Example, read_examples
 
@@ -66,6 +66,19 @@ def test_each_positive_of_a_ranking_gets_negatives_in_turn() -> None:
         ("q", "p2", "n3", "n1"),
     ]
     assert read_examples(data, negatives=0)[0].texts == ("q", "p1")
+
+
+def test_rows_out_of_a_generator_are_there_as_often_as_they_are_asked_for() -> None:
+    """Read once for the examples and once for the hash by which a run is known again."""
+    data = TrainData(kind="texts", rows=({"text": text} for text in "ab"))
+    assert [read_examples(data) for _ in range(2)] == [[Example(("a",)), Example(("b",))]] * 2
+    assert TrainData(kind="texts", rows={"text": "a"}).rows == ({"text": "a"},)
+
+
+@pytest.mark.parametrize("row", ["a text about text", ("first", "second"), None])
+def test_what_is_no_row_is_told_by_its_number(row) -> None:
+    with pytest.raises(InputTypeError, match=r"row 2 is .*, expected a mapping"):
+        TrainData(kind="texts", rows=({"text": "fine"}, row))
 
 
 def test_other_kinds() -> None:
