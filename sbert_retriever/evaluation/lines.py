@@ -69,7 +69,7 @@ def as_number(kind: Callable[[Any], T], value: object, name: str, where: str) ->
         found = float(value)  # type: ignore[arg-type]  # what does not fit is refused below
         if math.isfinite(found) and kind(found) == found:
             return kind(found)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     whole = "a whole number" if kind is int else "a number"
     raise ReadError(f"{where}: the {name} is {value!r}, expected {whole}")

@@ -144,6 +144,7 @@ def test_bad_data_is_named_by_file_and_line(write, name, text, words) -> None:
         ("[1]", "x.jsonl, line 2: a JSON list, expected an object"),
         ('{"text": 5}', "x.jsonl, line 2: the text is 5, expected a text"),
         ('{"body": "x"}', "x.jsonl, line 2: there is no column 'text' for the text, only body"),
+        (r'{"text": "ok \ud83d"}', "x.jsonl, line 2: the text holds half a surrogate pair at ch"),
     ],
 )
 def test_bad_json_lines(write, line, words) -> None:
@@ -160,12 +161,28 @@ def test_a_label_never_seen(write) -> None:
         read_examples(data, labels=("entailment", "neutral"))
 
 
+@pytest.mark.parametrize(("label", "told"), [(None, "None"), (float("nan"), "nan")])
+def test_a_label_that_is_not_there_is_no_class(label, told) -> None:
+    """It became a class of its own, called "none", of all texts that nobody labelled."""
+    made = ({"text": "a", "label": "x"}, {"text": "b", "label": label})
+    with pytest.raises(ReadError, match=f"row 2: the label is {told}, expected a name or a number"):
+        read_examples(TrainData(kind="labelled", rows=made))
+
+
+def test_a_number_beyond_all_floats() -> None:
+    made = ({"first": "a", "second": "b", "score": 10**400},)
+    with pytest.raises(ReadError, match=r"row 1: the score is 1000.*, expected a number"):
+        read_examples(TrainData(kind="sts", rows=made))
+
+
 def test_another_encoding_and_a_missing_file(write) -> None:
     path = write("l.tsv", "first\tsecond\nfa\xe7ade\tb\n", encoding="latin-1")
     with pytest.raises(ReadError, match=r"l\.tsv, after line .: not utf-8"):
         read_examples(TrainData(kind="pairs", files=(path,)))
     found = read_examples(TrainData(kind="pairs", files=(path,), encoding="latin-1"))
     assert found[0].texts[0] == "fa\xe7ade"
+    with pytest.raises(ReadError, match=r"l\.tsv, after line 0: not utf-16 \(.*BOM"):
+        read_examples(TrainData(kind="pairs", files=(path,), encoding="utf-16"))
     with pytest.raises(ReadError, match=r"gone\.tsv does not exist"):
         read_examples(TrainData(kind="pairs", files=("gone.tsv",)))
 

@@ -49,8 +49,10 @@ class Labels:
         """The number of a label.
 
         Raises:
-            ReadError: It is not among those known.
+            ReadError: It is not among those known, or there is none.
         """
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            raise ReadError(f"{place}: the label is {value!r}, expected a name or a number")
         name = str(value).strip().casefold()
         if self._open and name:
             return self._numbers.setdefault(name, len(self._numbers))
@@ -149,6 +151,13 @@ def _checked_text(value: Any, role: str, place: str) -> str:
         raise ReadError(f"{place}: the {role} is {value!r:.60}, expected a text")
     if not value.strip():
         raise ReadError(f"{place}: the {role} is empty, expected a text")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ReadError(
+            f"{place}: the {role} holds half a surrogate pair at character {error.start}, which is "
+            "no character: mend the line, which may be cut in the middle of one"
+        ) from error
     return value
 
 
@@ -164,7 +173,7 @@ def _number(row: Row, role: str, context: Context) -> float:
     value = _value(row, role, context)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not math.isfinite(number):
         raise ReadError(f"{row.place}: the {role} is {value!r:.60}, expected a number")

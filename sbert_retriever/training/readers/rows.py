@@ -93,9 +93,10 @@ def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(file, 1):
                 text = line.removesuffix("\n").removesuffix("\r")
                 yield number, text.removeprefix("\ufeff") if number == 1 else text
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:  # UTF-16 without its mark is no UnicodeDecodeError
+        reason = getattr(error, "reason", error)
         raise ReadError(
-            f"{path}, after line {number}: not {encoding} ({error.reason}): give its encoding"
+            f"{path}, after line {number}: not {encoding} ({reason}): give its encoding"
         ) from error
 
 
