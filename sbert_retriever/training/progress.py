@@ -158,7 +158,7 @@ class Progress:
             entry = _entry(line)
             if entry is not None and entry["update"] <= until.get(entry["step"], 0):
                 kept.append(line + "\n")
-        path.write_text("".join(kept), encoding="utf-8")
+        _replace(path, "".join(kept))
 
     def _steps(self) -> list[tuple[int, Mapping[str, Any]]]:
         return list(enumerate(self._described["steps"]))
@@ -180,7 +180,9 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def _drop_checkpoints(folder: Path) -> None:
-    (folder / _BEST).unlink(missing_ok=True)
+    # Of the best model a kill may have left a half that was being written, too.
+    for best in folder.glob(f"{Path(_BEST).stem}.*"):
+        best.unlink()
     for checkpoint in folder.glob("checkpoint-*"):
         shutil.rmtree(checkpoint)
 
@@ -207,7 +209,11 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, value: object) -> None:
+    _replace(path, json.dumps(value, indent=2) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
     """All or nothing."""
     beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    beside.write_text(text, encoding="utf-8")
     beside.replace(path)

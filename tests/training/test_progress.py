@@ -49,12 +49,38 @@ def test_checkpoints_of_a_step_that_was_over_go(tmp_path: Path) -> None:
     run = begun(tmp_path / "run")
     over, going_on = run.checkpoints(0, "nli"), run.checkpoints(1, "sts")
     left = checkpoint(over, 10, "{}")
+    halves = [over / "best.pt", over / "best.tmp"]
+    for half in halves:
+        half.write_bytes(b"weights")
     (over / "done.json").write_text(json.dumps({"updates": 10}), encoding="utf-8")
     kept = checkpoint(going_on, 10, "{}")
     run.open(resume=True)
     assert not left.exists()
+    assert not any(half.exists() for half in halves)
     assert (over / "done.json").is_file()
     assert kept.is_dir()
+
+
+def test_a_log_that_cannot_be_written_anew_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is killed, or the disk is full, while entries after the checkpoint are dropped."""
+    run = begun(tmp_path / "run")
+    checkpoint(run.checkpoints(0, "nli"), 10, "{}")
+    log = tmp_path / "run" / "training.jsonl"
+    entries = "".join(json.dumps({"step": "nli", "update": n}) + "\n" for n in (5, 10, 15))
+    log.write_text(entries, encoding="utf-8")
+
+    def full(path: Path, target: Path) -> Path:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="no space left"):
+            run.open(resume=True)
+    assert log.read_text(encoding="utf-8") == entries
+    run.open(resume=True)
+    assert [json.loads(line)["update"] for line in log.read_text("utf-8").splitlines()] == [5, 10]
 
 
 def test_how_many_checkpoints_are_kept_may_change(tmp_path: Path) -> None:
