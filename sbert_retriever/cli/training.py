@@ -47,13 +47,16 @@ def train(
 ) -> None:
     """Train a bi-encoder, two encoders or a cross-encoder, in one step or several."""
     from sbert_retriever.training import Trainer
+    from sbert_retriever.training.progress import is_first_process
 
+    first = is_first_process()
     trainer = Trainer(config, output, data=data)
-    if not quiet:
+    if first and not quiet:
         _say_steps(trainer.counts)
     with resumable("add --resume to the same command to go on from the last checkpoint"):
         report = trainer.train(resume=resume, on_log=None if quiet else _progress())
-    _print_report(report, as_json=json)
+    if first:
+        _print_report(report, as_json=json)
 
 
 def _say_steps(counts: Mapping[str, int]) -> None:

@@ -41,8 +41,8 @@ class Progress:
 
     @property
     def writes(self) -> bool:
-        """Whether this is the process that writes, of those that `torchrun` starts."""
-        return int(os.environ.get("RANK", "0")) == 0
+        """Whether this is the process that writes."""
+        return is_first_process()
 
     def open(self, *, resume: bool) -> None:
         """Begin, or go on.
@@ -169,6 +169,11 @@ class Progress:
         last = self.last_checkpoint(number, name)
         # Before the first update there may be an entry too, which is made again.
         return int(last.name.rpartition("-")[2]) if last else -1
+
+
+def is_first_process() -> bool:
+    """Whether this is the process that writes and reports, of those that `torchrun` starts."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def _is_whole(checkpoint: Path) -> bool:

@@ -6,7 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from sbert_retriever import BiEncoder
+from sbert_retriever.training import TrainReport
 
 CONFIG = """
 model = {model}
@@ -56,6 +59,29 @@ def test_json_and_a_data_folder(run, tiny, tmp_path) -> None:
     outcome = run(*words, "--quiet")
     assert outcome.json["steps"][0]["updates"] == 1
     assert outcome.err == ""
+
+
+class Trained:
+    """A run that is over at once."""
+
+    def __init__(self, *given: object, **settings: object) -> None:
+        self.counts = {"train": 1}
+
+    def train(self, **settings: object) -> TrainReport:
+        return TrainReport(folder="out", steps=())
+
+
+@pytest.mark.parametrize(("rank", "printed"), [("0", True), ("1", False)])
+def test_of_several_processes_one_reports(
+    run, monkeypatch: pytest.MonkeyPatch, rank: str, printed: bool
+) -> None:
+    """With a report of each, what torchrun passes on would be no JSON."""
+    monkeypatch.setattr("sbert_retriever.training.Trainer", Trained)
+    monkeypatch.setenv("RANK", rank)
+    outcome = run("train", "config.toml", "--output", "out", "--json")
+    assert outcome.code == 0
+    assert bool(outcome.out) is printed
+    assert ("step train: 1 examples" in outcome.err) is printed
 
 
 def test_bad_data_is_said_with_file_and_line(run, tiny, tmp_path) -> None:
