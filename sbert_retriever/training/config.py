@@ -204,6 +204,8 @@ class TrainConfig:
         keep_checkpoints: How many of a step are kept.
         log_every: Updates between two entries of the log.
         dev: What is measured meanwhile, and whether the best model is kept.
+        report_to: Where transformers' loop logs beside `training.jsonl`: names of its
+            integrations, such as "tensorboard" and "wandb", whose libraries are installed.
 
     Raises:
         InputError: A value is out of range, or an objective is for another kind of model.
@@ -225,6 +227,7 @@ class TrainConfig:
     keep_checkpoints: int = 2
     log_every: int = 50
     dev: TrainDev | None = None
+    report_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, get_args(ModelKind))
@@ -233,6 +236,8 @@ class TrainConfig:
         if self.normalize is not None:
             switch("normalize", self.normalize)
         expect(self.device, str, "device")
+        given = (self.report_to,) if isinstance(self.report_to, str) else tuple(self.report_to)
+        object.__setattr__(self, "report_to", given)
         if self.pooling is not None:
             pooling_modes(self.pooling)
         if self.max_length is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +68,33 @@ def arguments_of(config: TrainConfig, step: TrainStep, folder: Path) -> Training
         save_total_limit=config.keep_checkpoints,
         remove_unused_columns=False,
         dataloader_pin_memory=device.type == "cuda",
-        report_to="none",
+        report_to=list(config.report_to) or "none",
         disable_tqdm=True,
     )
     # Several GPUs in one process would each see a part of a batch: torchrun gives each its own.
     if arguments.n_gpu > 1:
         arguments._n_gpu = 1
     return arguments
+
+
+def check_reports(names: Sequence[str]) -> None:
+    """Refuse integrations of transformers that are unknown, or whose library is absent.
+
+    Raises:
+        InputError: One is.
+    """
+    if not names:
+        return
+    from transformers import integrations
+
+    # Typed in part only.
+    module: Any = integrations
+    there = module.get_available_reporting_integrations()
+    if unknown := [name for name in names if name not in there]:
+        raise InputError(
+            f"report_to names {unknown[0]!r}, which transformers does not know or which is not "
+            f"installed; installed: {', '.join(there) or 'none'}"
+        )
 
 
 class Loop(_HuggingFaceTrainer):

@@ -16,7 +16,7 @@ _LOG = "training.jsonl"
 _DONE = "done.json"
 _BEST = "best.pt"
 _STATE = "trainer_state.json"
-_MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints")
+_MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints", "report_to")
 """Settings that a run may go on with another value of."""
 
 

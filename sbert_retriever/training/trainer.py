@@ -18,7 +18,7 @@ from sbert_retriever.training.data import TrainData
 from sbert_retriever.training.dev import TrainDev
 from sbert_retriever.training.development import DevReport, StepDev, read_measure
 from sbert_retriever.training.learning import learning_of
-from sbert_retriever.training.loop import Loop, OnLog, arguments_of
+from sbert_retriever.training.loop import Loop, OnLog, arguments_of, check_reports
 from sbert_retriever.training.models import Model, PairModel, check_widths, load_model
 from sbert_retriever.training.progress import Progress
 from sbert_retriever.training.readers.examples import Example, Labels, read_examples
@@ -90,6 +90,7 @@ class Trainer:
         beside = Path() if isinstance(config, TrainConfig) else Path(config).expanduser().parent
         self.config = config if isinstance(config, TrainConfig) else read_config(Path(config))
         self.output = Path(output).expanduser()
+        check_reports(self.config.report_to)
         folder = beside if data is None else Path(data).expanduser()
         self._examples = {step.name: _read(step, folder) for step in self.config.steps}
         dev, kind = self.config.dev, self.config.kind

@@ -239,7 +239,7 @@ CALLS = {
     Trainer.train: "(*, resume=False, on_log=None)",
     TrainConfig: "(*, model, steps, kind='bi-encoder', weights='pretrained', pooling=None, "
     "normalize=None, max_length=None, dropout=None, seed=0, device='auto', precision='float32', "
-    "save_every=500, keep_checkpoints=2, log_every=50, dev=None)",
+    "save_every=500, keep_checkpoints=2, log_every=50, dev=None, report_to=())",
     TrainStep: "(*, name='train', objective, data, epochs=1.0, max_updates=None, batch_size=16, "
     "accumulate=1, learning_rate=2e-05, warmup=0.1, weight_decay=0.0, max_grad_norm=1.0, "
     "smart_batching=False, chunk_size=None, negatives=1, view=None, crop=(0.1, 0.5), teacher=None, "

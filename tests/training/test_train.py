@@ -218,6 +218,29 @@ def test_accumulation_precision_and_smart_batching(train) -> None:
     assert BiEncoder.load(out, device="cpu").encode_passages(TEXTS).shape == (4, 32)
 
 
+def test_the_log_goes_where_transformers_is_told(
+    rows, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import TrainerCallback, integrations
+    from transformers.integrations import integration_utils
+
+    seen: list[int] = []
+
+    class Ours(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **more) -> None:
+            if "loss" in logs:
+                seen.append(state.global_step)
+
+    step = {"objective": "regression", "data": {"kind": "sts", "rows": rows("sts")}}
+    given = {"model": tiny, "device": "cpu", "steps": [{**step, "max_updates": 3}], "log_every": 1}
+    with pytest.raises(InputError, match="report_to names 'ours', which transformers does not kn"):
+        Trainer(config_from({**given, "report_to": ["ours"]}), tmp_path / "out")
+    monkeypatch.setattr(integrations, "get_available_reporting_integrations", lambda: ["ours"])
+    monkeypatch.setitem(integration_utils.INTEGRATION_TO_CALLBACK, "ours", Ours)
+    Trainer(config_from({**given, "report_to": "ours"}), tmp_path / "out").train()
+    assert seen == [1, 2, 3]
+
+
 def test_a_label_has_one_number_in_all_the_data_of_a_step(tmp_path: Path) -> None:
     """Labels of two sets that have nothing in common are not taken for one another."""
     data = [
