@@ -18,6 +18,7 @@ from sbert_retriever.errors import InputError
 from sbert_retriever.training.config_file import config_from
 
 ROOT = Path(__file__).parents[2]
+RUN = ("run.py",)
 
 
 def config(rows, tiny: str, folder: Path, *, updates: int) -> Path:
@@ -116,13 +117,13 @@ def test_a_folder_that_is_taken(rows, tiny: str, tmp_path: Path) -> None:
         Trainer(config_from(given), other).train()
 
 
-def in_two_processes(config: str, folder: Path) -> None:
-    """Torchrun over two processes on the CPU, into the folder's `out`."""
+def in_two_processes(config: str, folder: Path, *words: str) -> str:
+    """Torchrun over two processes on the CPU, into the folder's `out`; what they print."""
     (folder / "config.toml").write_text(config, encoding="utf-8")
     code = "from sbert_retriever import Trainer\nTrainer('config.toml', 'out').train()\n"
     (folder / "run.py").write_text(code, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "run.py"],
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", *(words or RUN)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -130,6 +131,19 @@ def in_two_processes(config: str, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.full
+def test_the_command_in_two_processes_prints_one_report(rows, tiny: str, tmp_path: Path) -> None:
+    data = "".join(json.dumps(row) + "\n" for row in rows("sts"))
+    (tmp_path / "sts.jsonl").write_text(data, encoding="utf-8")
+    step = '[[steps]]\nobjective = "regression"\nmax_updates = 2\nbatch_size = 4\n'
+    files = 'data = { kind = "sts", files = ["sts.jsonl"] }\n'
+    words = ("-m", "sbert_retriever", "train", "config.toml", "--output", "out", "--json")
+    whole = f'model = {json.dumps(tiny)}\ndevice = "cpu"\n{step}{files}'
+    printed = in_two_processes(whole, tmp_path, *words)
+    assert json.loads(printed)["steps"][0]["updates"] == 2
 
 
 @pytest.mark.full
