@@ -18,6 +18,8 @@ _BEST = "best.pt"
 _STATE = "trainer_state.json"
 _MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints", "report_to")
 """Settings that a run may go on with another value of."""
+_EXAMPLES = "examples"
+"""A digest of what each step learns from: files may change behind their names."""
 
 
 class Progress:
@@ -135,9 +137,12 @@ class Progress:
                 "another folder"
             )
         for name, ours in self._described.items():
+            if name == _EXAMPLES and name not in before:
+                continue  # begun before this was kept
             if before.get(name) != ours and name not in _MAY_CHANGE:
+                what = "content of its data" if name == _EXAMPLES else name
                 raise InputError(
-                    f"{self._folder} holds a run with another {name}: resume it with the "
+                    f"{self._folder} holds a run with another {what}: resume it with the "
                     "configuration that began it, or name another folder"
                 )
 

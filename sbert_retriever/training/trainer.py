@@ -206,7 +206,9 @@ class Trainer:
         """What makes two runs the same, as JSON keeps it."""
         plain = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         steps = [_described(step) for step in self.config.steps]
-        described = {**plain, "steps": steps, "dev": _described_dev(self.config.dev)}
+        examples = {name: _digest(found) for name, found in self._examples.items()}
+        dev = _described_dev(self.config.dev)
+        described = {**plain, "steps": steps, "dev": dev, "examples": examples}
         kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
         return kept
 
@@ -227,6 +229,13 @@ def _described_dev(dev: TrainDev | None) -> dict[str, Any] | None:
     if dev is None:
         return None
     return {f.name: getattr(dev, f.name) for f in fields(dev)} | {"data": _described_data(dev.data)}
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    found = hashlib.sha256()
+    for example in examples:
+        found.update(repr((example.texts, example.target)).encode())
+    return found.hexdigest()[:16]
 
 
 def _reported(done: Mapping[str, Any]) -> StepReport:

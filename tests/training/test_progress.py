@@ -83,6 +83,10 @@ def test_a_log_that_cannot_be_written_anew_stays_as_it_was(
     assert [json.loads(line)["update"] for line in log.read_text("utf-8").splitlines()] == [5, 10]
 
 
+def test_a_run_that_was_begun_before_the_data_was_told_is_gone_on_with(tmp_path: Path) -> None:
+    begun(tmp_path / "run", examples={"nli": "a1", "sts": "b2"}).open(resume=True)
+
+
 def test_how_many_checkpoints_are_kept_may_change(tmp_path: Path) -> None:
     begun(tmp_path / "run", keep_checkpoints=9).open(resume=True)
     with pytest.raises(InputError, match="another seed"):

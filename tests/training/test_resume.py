@@ -117,6 +117,16 @@ def test_a_folder_that_is_taken(rows, tiny: str, tmp_path: Path) -> None:
         Trainer(config_from(given), other).train()
 
 
+def test_a_run_does_not_go_on_over_data_that_has_changed(rows, tiny: str, tmp_path: Path) -> None:
+    """The same name of a file, and other lines: what was skipped would not be what was seen."""
+    path = config(rows, tiny, tmp_path, updates=1)
+    Trainer(path, tmp_path / "out").train()
+    with (tmp_path / "pairs.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"first": "one more", "second": "line"}\n')
+    with pytest.raises(InputError, match="another content of its data: resume it with the conf"):
+        Trainer(path, tmp_path / "out").train(resume=True)
+
+
 def in_two_processes(config: str, folder: Path, *words: str) -> str:
     """Torchrun over two processes on the CPU, into the folder's `out`; what they print."""
     (folder / "config.toml").write_text(config, encoding="utf-8")
