@@ -93,6 +93,8 @@ def evaluate(
         ),
     ] = None,
     collection: options.Collection = "default",
+    tenant: options.Tenant = None,
+    api_key: options.ApiKey = None,
     measures: Annotated[
         str | None,
         typer.Option(
@@ -220,7 +222,8 @@ def evaluate(
     check_drawing(curve)
     histories = {} if curve is None else {model: read_history(model)}
     plan = make_plan(request)
-    runner = Runner(plan, how, label=label, index=index, collection=collection, quiet=quiet)
+    live = {"collection": collection, "tenant": tenant, "api_key": api_key}
+    runner = Runner(plan, how, label=label, index=index, live=live, quiet=quiet)
     found = [runner.measured(model)]
     if against is not None:
         found.append(runner.measured(against))

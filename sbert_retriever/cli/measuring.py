@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Runner:
         how: How models are loaded.
         label: Of a cross-encoder with several.
         index: The location of a live collection; None searches exactly.
-        collection: Its name.
+        live: Its name as `collection`, its `tenant`, and the server's `api_key`.
         quiet: Whether nothing is said meanwhile.
     """
 
@@ -37,14 +37,16 @@ class Runner:
         *,
         label: str | None,
         index: str | None,
-        collection: str,
+        live: Mapping[str, Any],
         quiet: bool,
     ) -> None:
         if index is not None and plan.task != "retrieval":
             raise InputError(f"--index is for the task retrieval, and the task is {plan.task}")
+        if index is None and live["tenant"] is not None:
+            raise InputError("--tenant is of a live collection: name that with --index")
         self._plan, self._how = plan, how
         self._label = int(label) if label is not None and label.isdigit() else label
-        self._index, self._collection = index, collection
+        self._index, self._live_settings = index, live
         self._quiet = quiet
         self.saw_cross_encoder = False
 
@@ -67,7 +69,7 @@ class Runner:
     def _live(self, name: str) -> TaskResult:
         with open_existing(
             self._index or "",
-            self._collection,
+            **self._live_settings,
             model=name,
             device=self._how.device,
             dtype=self._how.dtype,

@@ -108,6 +108,22 @@ def test_retrieval_exact_and_live_and_of_a_run(run, tiny, tmp_path):
     assert found["MRR"] == 0.5
 
 
+def test_a_tenant_of_a_live_collection_is_measured_alone(run, tiny, tmp_path):
+    folder, index = beir(tmp_path / "animals"), tmp_path / "index"
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"_id": "x", "text": "the cat in the house"}))
+    for tenant, file in (("ours", folder / "corpus.jsonl"), ("theirs", other)):
+        words = ("--to", index, "--id-field", "_id", "--model", tiny, "--tenant", tenant)
+        made = run("index", file, *words)
+        assert made.code == 0, made.err
+    words = ("--task", "retrieval", "--data", folder, "--measures", "MRR", "--json")
+    live = run("evaluate", tiny, *words, "--index", index, "--tenant", "ours")
+    assert live.code == 0, live.err
+    assert live.json["MRR"] == run("evaluate", tiny, *words).json["MRR"]
+    told = run("evaluate", tiny, *words, "--index", index, "--tenant", "theirs")
+    assert "none of the 1 passages that were found has an id that is judged" in told.err
+
+
 def two_encoders(tiny, folder):
     """As `train` leaves them, with kind = "two-encoders"."""
     rows = [{"first": left, "second": right} for left, right, _ in STSB[:3]]
@@ -147,6 +163,7 @@ def test_a_bi_encoder_is_no_cross_encoder(run, tiny, tmp_path):
         (["--task", "retrieval", "--queries", "q.tsv"], "queries and qrels go together", 2),
         (["--task", "stsb", "--data", "DATA", "--plot", "a.doc"], "a picture is named a.doc", 2),
         (["--task", "stsb", "--data", "DATA", "--index", "x"], "--index is for the task", 2),
+        (["--task", "stsb", "--data", "DATA", "--tenant", "x"], "--tenant is of a live", 2),
         (["--task", "stsb", "--data", "DATA", "--language", "fr"], "with that split: de, en", 1),
         (["--task", "stsb", "--data", "DATA", "--split", "new"], "with that split: none", 1),
         (["--task", "sick", "--data", "DATA", "--split", "new"], "no split 'new' of SICK", 2),
