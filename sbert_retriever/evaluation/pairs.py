@@ -140,8 +140,7 @@ def comma_fields(path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
     Raises:
         ReadError: A record has another number of fields, or the quotes do not close.
     """
-    lines = (f"{line}\n" for _, line in numbered_lines(path))
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(_with_empty_lines(path), strict=True)
     while True:
         try:
             fields = next(reader, None)
@@ -149,12 +148,22 @@ def comma_fields(path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
             raise ReadError(f"{place_of(path, reader.line_num)}: {error}") from error
         if fields is None:
             return
-        if len(fields) != columns:
+        if fields and len(fields) != columns:
             raise ReadError(
                 f"{place_of(path, reader.line_num)}: {len(fields)} fields parted by commas, "
                 f"expected {columns}"
             )
-        yield reader.line_num, fields
+        if fields:
+            yield reader.line_num, fields
+
+
+def _with_empty_lines(path: Path) -> Iterator[str]:
+    """The lines of a file, which a reader is to count as they are, and which quotes may hold."""
+    last = 0
+    for number, line in numbered_lines(path):
+        yield from ["\n"] * (number - last - 1)
+        yield f"{line}\n"
+        last = number
 
 
 def gold_score(value: str, where: str, *, low: float, high: float) -> float:

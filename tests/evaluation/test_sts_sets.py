@@ -14,7 +14,7 @@ SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\
 
 
 def test_stsb_is_csv_with_quoted_fields(file, tmp_path):
-    file("stsb/stsb-en-test.csv", 'a,"b, ""c""\nd",2.5\ne,f,0\n')
+    file("stsb/stsb-en-test.csv", 'a,"b, ""c""\nd",2.5\ne,f,0\n\n')
     read = read_sts(tmp_path, "stsb")
     assert (read.left, read.right, read.gold) == (("a", "e"), ('b, "c"\nd', "f"), (2.5, 0.0))
     # The folder of the set itself will do as well.
@@ -61,6 +61,7 @@ def test_sick_has_scores_and_labels(file, tmp_path):
         ("stsb/stsb-en-test.csv", "a,b,1\nc,d\n", "stsb", r"line 2: 2 fields .* expected 3"),
         ("stsb/stsb-en-test.csv", "a,b,1\nc,d,5.5\n", "stsb", "line 2: the score is 5.5, expected"),
         ("stsb/stsb-en-test.csv", "a,b,1\nc,d,nan\n", "stsb", "line 2: the score is 'nan'"),
+        ("stsb/stsb-en-test.csv", "a,b,1\n\n\nc,d,7\n", "stsb", "line 4: the score is 7, expect"),
         ("stsb/stsb-en-test.csv", 'a,b,1\n"c,d,1\n', "stsb", "line 2: unexpected end of data"),
         ("stsb/stsb-en-test.csv", "", "stsb", "holds 0 pairs"),
         ("stsb/stsb-en-test.csv", b"a,b,1\n\xff,b,2\n", "stsb", "line 2: not UTF-8"),
