@@ -48,10 +48,11 @@ def paper_efficiency(
     from sbert_retriever.encoder.cross_encoder import CrossEncoder
     from sbert_retriever.tradeoff.efficiency import paper_efficiency as measured
 
+    texts = _sentences(sentences, n)
     encoder = BiEncoder.load(model, device=device, dtype=dtype, on_truncate="ignore")
     scorer = CrossEncoder.load(reranker, device=device, dtype=dtype, on_truncate="ignore")
     report = measured(
-        _sentences(sentences, n),
+        texts,
         encoder,
         scorer,
         sample=sample,

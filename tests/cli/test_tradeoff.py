@@ -146,3 +146,6 @@ def test_paper_efficiency(run: Run, tiny: str, tmp_path: Path) -> None:
     assert short.code == 2
     assert "has 4 different lines" in short.err
     assert run("paper-efficiency", "-n", "1", *arguments).code == 2
+    gone = tmp_path / "gone"
+    early = run("paper-efficiency", "-n", "5", "--sentences", lines, "--model", gone)
+    assert "has 4 different lines" in early.err
