@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import portalocker
 
 from sbert_retriever.errors import InputError
 
@@ -15,6 +18,7 @@ _RUN = "training.json"
 _LOG = "training.jsonl"
 _DONE = "done.json"
 _BEST = "best.pt"
+_LOCK = "training.lock"
 _STATE = "trainer_state.json"
 _MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints", "report_to")
 """Settings that a run may go on with another value of."""
@@ -28,6 +32,7 @@ class Progress:
     ```text
     training.json        the configuration, and whether the run is over
     training.jsonl       the log, an entry a line
+    training.lock        held by the process that trains; a killed one holds nothing
     checkpoints/1-nli/   of step 1: checkpoint-500/ ... and best.pt, then model/ and done.json;
                          the last step's model is beside training.json
     ```
@@ -46,6 +51,30 @@ class Progress:
         """Whether this is the process that writes."""
         return is_first_process()
 
+    @contextmanager
+    def held(self, *, resume: bool) -> Iterator[None]:
+        """Keep other processes out of the folder: two would write into each other's checkpoints.
+
+        Raises:
+            InputError: Another one is in it, or `open` would refuse it.
+        """
+        if not self.writes:
+            yield
+            return
+        self._before(resume=resume)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / _LOCK).open("a+", encoding="utf-8") as lock:
+            try:
+                portalocker.lock(lock, portalocker.LOCK_EX | portalocker.LOCK_NB)
+            except portalocker.AlreadyLocked as error:
+                raise InputError(
+                    f"another process trains into {self._folder}: wait until it is over, stop it "
+                    "and resume, or name another folder"
+                ) from error
+            except portalocker.LockException:
+                pass  # a file system without locks, as some of clusters are
+            yield
+
     def open(self, *, resume: bool) -> None:
         """Begin, or go on.
 
@@ -54,13 +83,7 @@ class Progress:
         """
         if not self.writes:
             return
-        before = _read(self._folder / _RUN)
-        if before is not None and not resume:
-            raise InputError(
-                f"{self._folder} holds a training run already: resume it, or name another folder"
-            )
-        if before is None and self._folder.is_dir() and any(self._folder.iterdir()):
-            raise InputError(f"{self._folder} is not empty: name a new folder")
+        before = self._before(resume=resume)
         if before is not None:
             self._check_same(before)
             self._drop_left_over()
@@ -68,6 +91,23 @@ class Progress:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         _write(self._folder / _RUN, {"config": self._described, "finished": False})
+
+    def _before(self, *, resume: bool) -> dict[str, Any] | None:
+        """What the folder's run says of itself; None where there is none.
+
+        Raises:
+            InputError: There is one and it is not to be resumed, or there is something else.
+        """
+        before = _read(self._folder / _RUN)
+        if before is not None and not resume:
+            raise InputError(
+                f"{self._folder} holds a training run already: resume it, or name another folder"
+            )
+        if before is None and self._folder.is_dir():
+            left = {_LOCK, Path(_RUN).with_suffix(".tmp").name}  # of a run killed as it began
+            if any(path.name not in left for path in self._folder.iterdir()):
+                raise InputError(f"{self._folder} is not empty: name a new folder")
+        return before
 
     def close(self) -> None:
         """The run is over."""

@@ -112,11 +112,18 @@ class Trainer:
 
         Raises:
             InputError: The folder holds a run already and `resume` is False, or holds another
-                run than this one.
+                run than this one; or another process trains into it.
             ModelError: The model cannot be had, or the loss is not finite.
         """
         progress = Progress(self.output, self._description())
-        progress.open(resume=resume)
+        with progress.held(resume=resume):
+            progress.open(resume=resume)
+            reports = self._steps(progress, on_log)
+            progress.close()
+        return TrainReport(folder=str(self.output), steps=tuple(reports))
+
+    def _steps(self, progress: Progress, on_log: OnLog | None) -> list[StepReport]:
+        """Every step that is not over yet; the reports of all."""
         model: Model | None = None
         reports = []
         for number, step in enumerate(self.config.steps):
@@ -127,8 +134,7 @@ class Trainer:
             model = self._start(step, model, progress.last_model(number))
             report = self._step(number, step, model, progress, on_log)
             reports.append(report)
-        progress.close()
-        return TrainReport(folder=str(self.output), steps=tuple(reports))
+        return reports
 
     def _start(self, step: TrainStep, model: Model | None, saved: Path | None) -> Model:
         """The model a step begins with: the last step's, from memory or from disk."""

@@ -83,6 +83,35 @@ def test_a_log_that_cannot_be_written_anew_stays_as_it_was(
     assert [json.loads(line)["update"] for line in log.read_text("utf-8").splitlines()] == [5, 10]
 
 
+def test_one_process_at_a_time_trains_into_a_folder(tmp_path: Path) -> None:
+    """The second one would cut the first one's log, and both would write its checkpoints."""
+    run = begun(tmp_path / "run")
+    other = Progress(tmp_path / "run", CONFIG)
+    with run.held(resume=True):
+        for resume, words in ((True, "another process trains into"), (False, "already: resume")):
+            with pytest.raises(InputError, match=words), other.held(resume=resume):
+                pass
+    with other.held(resume=True):
+        other.open(resume=True)
+
+
+def test_a_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    progress = Progress(tmp_path, CONFIG)
+    with pytest.raises(InputError, match="is not empty"), progress.held(resume=False):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_run_that_was_killed_as_it_began_begins_again(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with Progress(folder, CONFIG).held(resume=False):
+        (folder / "training.tmp").write_text('{"con', encoding="utf-8")
+    with Progress(folder, CONFIG).held(resume=True):
+        Progress(folder, CONFIG).open(resume=True)
+    assert json.loads((folder / "training.json").read_text("utf-8"))["config"] == CONFIG
+
+
 def test_a_run_that_was_begun_before_the_data_was_told_is_gone_on_with(tmp_path: Path) -> None:
     begun(tmp_path / "run", examples={"nli": "a1", "sts": "b2"}).open(resume=True)
 
