@@ -45,6 +45,7 @@ class Progress:
     def __init__(self, folder: Path, described: Mapping[str, Any]) -> None:
         self._folder = folder
         self._described = described
+        self._is_new = False
 
     @property
     def writes(self) -> bool:
@@ -54,6 +55,9 @@ class Progress:
     @contextmanager
     def held(self, *, resume: bool) -> Iterator[None]:
         """Keep other processes out of the folder: two would write into each other's checkpoints.
+
+        A run that fails before its first update, for want of its model perhaps, leaves the folder
+        free for another one.
 
         Raises:
             InputError: Another one is in it, or `open` would refuse it.
@@ -73,7 +77,11 @@ class Progress:
                 ) from error
             except portalocker.LockException:
                 pass  # a file system without locks, as some of clusters are
-            yield
+            try:
+                yield
+            except BaseException:
+                self._undo()
+                raise
 
     def open(self, *, resume: bool) -> None:
         """Begin, or go on.
@@ -91,6 +99,7 @@ class Progress:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         _write(self._folder / _RUN, {"config": self._described, "finished": False})
+        self._is_new = True
 
     def _before(self, *, resume: bool) -> dict[str, Any] | None:
         """What the folder's run says of itself; None where there is none.
@@ -108,6 +117,13 @@ class Progress:
             if any(path.name not in left for path in self._folder.iterdir()):
                 raise InputError(f"{self._folder} is not empty: name a new folder")
         return before
+
+    def _undo(self) -> None:
+        """Forget a run that was begun by this very call and of which nothing is there yet."""
+        made = self._folder / "checkpoints"
+        if self._is_new and not (self._folder / _LOG).exists() and not any(made.glob("*/*")):
+            shutil.rmtree(made, ignore_errors=True)
+            (self._folder / _RUN).unlink(missing_ok=True)
 
     def close(self) -> None:
         """The run is over."""

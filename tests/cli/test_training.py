@@ -92,6 +92,16 @@ def test_bad_data_is_said_with_file_and_line(run, tiny, tmp_path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_that_never_began_leaves_its_folder_free(run, tiny, tmp_path) -> None:
+    """A misspelt model was refused, and then the right one as well, as another configuration."""
+    words = ("train", tmp_path / "config.toml", "--output", tmp_path / "out", "--quiet")
+    written(tmp_path, str(tmp_path / "no-such-model"))
+    assert run(*words).code == 1
+    written(tmp_path, tiny)
+    outcome = run(*words)
+    assert outcome.code == 0, outcome.err
+
+
 def test_a_taken_folder_and_going_on(run, tiny, tmp_path) -> None:
     path = written(tmp_path, tiny)
     words = ("train", path, "--output", tmp_path / "out", "--quiet")

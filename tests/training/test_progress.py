@@ -95,6 +95,25 @@ def test_one_process_at_a_time_trains_into_a_folder(tmp_path: Path) -> None:
         other.open(resume=True)
 
 
+@pytest.mark.parametrize("trained", ["training.jsonl", "checkpoints/1-nli/checkpoint-5/x"])
+def test_a_failed_run_of_which_something_is_there_stays(tmp_path: Path, trained: str) -> None:
+    made = tmp_path / "run" / trained
+
+    def fail() -> None:
+        run = Progress(tmp_path / "run", CONFIG)
+        with run.held(resume=False):
+            run.open(resume=False)
+            made.parent.mkdir(parents=True, exist_ok=True)
+            made.touch()
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
+    assert made.exists()
+    with pytest.raises(InputError, match="holds a training run already"):
+        Progress(tmp_path / "run", CONFIG).open(resume=False)
+
+
 def test_a_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
     progress = Progress(tmp_path, CONFIG)
