@@ -205,7 +205,7 @@ class ColbertEncoder:
         )
         run = partial(self._states, seen=seen)
         on_cpu = partial(self._states_on_cpu, seen=seen) if self._cpu_fallback else None
-        with torch.inference_mode(), team(self.device):
+        with torch.inference_mode(), team(self._device):
             for batch in batches:
                 for part, made in self._in_halves(batch, run, on_cpu=on_cpu):
                     states = made.cpu().numpy()
