@@ -85,5 +85,5 @@ def _pause() -> Callable[[int], int] | None:
         except (OSError, AttributeError):  # replaced on the disk meanwhile, or older than OpenMP 5
             continue
         pause.argtypes, pause.restype = [ctypes.c_int], ctypes.c_int
-        return pause  # type: ignore[no-any-return]  # ctypes has no narrower type
+        return pause
     return None

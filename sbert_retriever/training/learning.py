@@ -60,7 +60,7 @@ class Learning(nn.Module):
         if joined is None:
             return [self._vectors(encode, column) for column in columns]
         vectors: Tensor = encode(joined)
-        return vectors.split([len(column.ids) for column in columns])
+        return torch.split(vectors, [len(column.ids) for column in columns])
 
     def _vectors(self, encode: TextModel | PairModel, column: Tokenised) -> Tensor:
         if self.chunk_size is None or len(column.ids) <= self.chunk_size:

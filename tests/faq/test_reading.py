@@ -135,7 +135,7 @@ def test_spaces_around_an_id_and_a_language_are_none_of_them(write) -> None:
 def test_a_number_that_is_an_id_is_kept_as_it_is_written(write) -> None:
     """In yaml 010 is 8, and so the entry was called."""
     name = write(
-        "a.yaml", "- {id: 010, question: one?, answer: a}\n- {id: 7, question: b?, answer: b}\n"
+        "a.yaml", '- {id: 010, question: "one?", answer: a}\n- {id: 7, question: "b?", answer: b}\n'
     )
     assert [each.id for each in read_entries(name)] == ["010", "7"]
 
