@@ -52,13 +52,15 @@ def choose_devices(
 
     Raises:
         DeviceError: One is not on this machine.
-        InputError: There is none, or a name is unknown, or "auto" is not the same type on all.
+        InputError: There is none, or a name is unknown, or a GPU is named twice, or "auto" is not
+            the same type on all.
         InputTypeError: A name is no string.
     """
     names = [device] if isinstance(device, str) or not isinstance(device, Sequence) else device
     chosen = [choose_device(name) for name in names]
     if not chosen:
         raise InputError("device is an empty list, expected names such as ['cuda:0', 'cuda:1']")
+    _check_different(chosen)
     floating = {str(each): choose_dtype(dtype, each, int8=int8) for each in chosen}
     if len(set(floating.values())) > 1:
         found = ", ".join(f"{kind} on {place}" for place, kind in floating.items())
@@ -67,6 +69,17 @@ def choose_devices(
             "one kind"
         )
     return chosen, floating[str(chosen[0])]
+
+
+def _check_different(devices: Sequence[torch.device]) -> None:
+    """Refuse a GPU that is there twice; a CPU may be, for a second thread over its cores."""
+    gpus = [str(device) for device in devices if device.type != "cpu"]
+    twice = next((name for name in gpus if gpus.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"device has {twice!r} twice, which would hold the weights twice and be no faster: "
+            "name each once"
+        )
 
 
 def _best_device() -> str:

@@ -179,3 +179,23 @@ def test_devices_are_checked(tiny_folder, monkeypatch) -> None:
     with pytest.raises(InputError, match="is float32 on cpu, bfloat16 on mps: name one"):
         choose_devices(["cpu", "mps"], "auto")
     assert choose_devices(["cpu", "mps"], "float32")[1] == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("names", "twice"),
+    [
+        (["cuda", "cuda:0"], "cuda:0"),
+        (["cuda:1", "cuda:0", "cuda:1"], "cuda:1"),
+        (["auto", "cuda:0"], "cuda:0"),
+        (["mps", "mps"], "mps"),
+    ],
+)
+def test_a_gpu_is_named_once(monkeypatch, names, twice) -> None:
+    """Its memory would hold the weights twice, and it would be no faster."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    with pytest.raises(InputError, match=f"'{twice}' twice.*name each once"):
+        choose_devices(names, "float32")
+    chosen, _ = choose_devices(["cuda", "cuda:1", "cpu", "cpu"], "float32")
+    assert [str(device) for device in chosen] == ["cuda:0", "cuda:1", "cpu", "cpu"]
