@@ -119,14 +119,16 @@ class PairRunner:
         """
         rows = tokens.rows_of(indexes)
         logits = self._forward(tokens, rows, advance)
-        pairs = tokens.pairs[rows]
-        self._check_finite(logits, pairs + start)
-        return logits if len(rows) == len(indexes) else self._best(logits, pairs)
+        self._check_finite(logits, tokens.pairs[rows] + start)
+        if len(rows) == len(indexes):
+            return logits
+        return self._best(logits, tokens.row_counts[list(indexes)])
 
-    def _best(self, logits: Logits, pairs: npt.NDArray[np.int64]) -> Logits:
-        """Of the windows of each pair, the logits of the one that scores best."""
-        starts = np.flatnonzero(np.diff(pairs, prepend=-1))
-        scores = np.split(self._scoring(logits), starts[1:])
+    def _best(self, logits: Logits, windows: npt.NDArray[np.int64]) -> Logits:
+        """Of each pair, so many windows of which follow each other, the logits of the best."""
+        ends = np.cumsum(windows)
+        starts = ends - windows
+        scores = np.split(self._scoring(logits), ends[:-1])
         return logits[[start + int(s.argmax()) for start, s in zip(starts, scores, strict=True)]]
 
     def _forward(

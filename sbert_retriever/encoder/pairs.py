@@ -103,6 +103,11 @@ class PairTokens:
         np.add.at(lengths, self.pairs, [len(ids) for ids in self.ids])
         return lengths
 
+    @property
+    def row_counts(self) -> npt.NDArray[np.int64]:
+        """How many rows each pair has: int64 (n,)."""
+        return np.bincount(self.pairs, minlength=len(self.counts))
+
     def rows_of(self, pairs: Sequence[int]) -> list[int]:
         """The rows of some pairs, in the order of the pairs."""
         starts = np.searchsorted(self.pairs, np.arange(len(self.counts) + 1))
