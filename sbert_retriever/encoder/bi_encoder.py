@@ -79,8 +79,9 @@ class BiEncoder:
         self._checkpoint = checkpoint
         self._prompts = prompts
         self._on_truncate = _known(on_truncate)
-        self._runners = [
-            TextRunner(
+        self._runners: list[TextRunner] = []
+        for each in [device] if isinstance(device, torch.device) else device:
+            runner = TextRunner(
                 checkpoint,
                 device=each,
                 dtype=dtype,
@@ -88,9 +89,9 @@ class BiEncoder:
                 truncate_dim=truncate_dim,
                 batch_tokens=batch_tokens,
                 cpu_fallback=cpu_fallback,
+                beside=self._runners[0] if self._runners else None,
             )
-            for each in ([device] if isinstance(device, torch.device) else device)
-        ]
+            self._runners.append(runner)
         self._runner = self._runners[0]
 
     @classmethod

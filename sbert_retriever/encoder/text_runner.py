@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,7 @@ class TextRunner:
         truncate_dim: How many of the first dimensions are kept; None keeps all.
         batch_tokens: Tokens in a batch, padding included; None suits the device.
         cpu_fallback: Whether a text for which the device has no memory is encoded on the CPU.
+        beside: The same model on another device, whose copy on the CPU serves both.
 
     Raises:
         ModelFormatError: There is no tokenizer.
@@ -56,6 +57,7 @@ class TextRunner:
         truncate_dim: int | None = None,
         batch_tokens: int | None = None,
         cpu_fallback: bool = False,
+        beside: TextRunner | None = None,
     ) -> None:
         self.device, self.dtype = device, dtype
         self.dim = truncate_dim or output_width(checkpoint)
@@ -65,6 +67,7 @@ class TextRunner:
         most, self._full_tokens = batch_sizes(batch_tokens, device, dtype)
         self._in_halves = HalvingRunner(device, most)
         self._cpu_fallback = cpu_fallback
+        self._beside = beside
         self.tokenizer = load_tokenizer(
             checkpoint.transformer,
             checkpoint.config,
@@ -73,6 +76,7 @@ class TextRunner:
         )
         self._lock = Lock()
         self._model: tuple[Backbone, Head] | None = None
+        self._on_cpu: TextRunner | None = None
 
     def tokens(self, texts: Sequence[str], role: Role) -> Tokens:
         """Token ids of texts with their role's prompt, cut to the model's length; no weights."""
@@ -132,18 +136,22 @@ class TextRunner:
         return head(hidden, _without_prompt(hidden, mask, self._skipped_tokens(role)))
 
     def _pooled_on_cpu(self, batch: TokenBatch, *, role: Role) -> Tensor:
-        return self._spare._pooled(batch, role=role)
+        return self._spare()._pooled(batch, role=role)
 
-    @cached_property
     def _spare(self) -> TextRunner:
-        """The same model on the CPU, for what the device has no memory for."""
-        return TextRunner(
-            self._checkpoint,
-            device=torch.device("cpu"),
-            dtype=torch.float32,
-            prompts=self._prompts,
-            truncate_dim=self._truncate_dim,
-        )
+        """The same model on the CPU, for what the device has no memory for; one for all."""
+        if self._beside is not None:
+            return self._beside._spare()
+        with self._lock:
+            if self._on_cpu is None:
+                self._on_cpu = TextRunner(
+                    self._checkpoint,
+                    device=torch.device("cpu"),
+                    dtype=torch.float32,
+                    prompts=self._prompts,
+                    truncate_dim=self._truncate_dim,
+                )
+            return self._on_cpu
 
     def _states(self, batch: TokenBatch) -> Tensor:
         """Token vectors (batch, length, width) float32 of length 1, on the device."""
@@ -152,7 +160,7 @@ class TextRunner:
         return F.normalize(hidden.float(), dim=2)
 
     def _states_on_cpu(self, batch: TokenBatch) -> Tensor:
-        return self._spare._states(batch)
+        return self._spare()._states(batch)
 
     def _hidden(self, backbone: Backbone, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
         return hidden_states(backbone, batch, pad_id=self.tokenizer.pad_id, device=self.device)

@@ -13,7 +13,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sbert_retriever import BiEncoder, CrossEncoder
+from sbert_retriever.encoder import text_runner
 from sbert_retriever.encoder.ahead import mapped_ahead
+from sbert_retriever.encoder.backbone import load_backbone
 from sbert_retriever.encoder.batching import TokenBatch
 from sbert_retriever.encoder.colbert import ColbertEncoder
 from sbert_retriever.encoder.halving import HalvingRunner, is_out_of_memory
@@ -112,6 +114,24 @@ def test_the_spare_encoder_gives_the_same_vectors(tiny_folder, tiny):
     found = runner._pooled_on_cpu(batch, role="passage")
     expected = tiny.encode_passages([TEXTS[row] for row in batch.rows])
     assert found.detach().numpy() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:cpu has no memory")
+def test_several_devices_share_one_spare(tiny_folder, tiny, monkeypatch):
+    """Each read the weights once more for itself, into the same memory."""
+    expected, read = tiny.encode_passages(TEXTS * 5), []
+
+    def counted(*args, **settings):
+        read.append(settings["device"])
+        return load_backbone(*args, **settings)
+
+    monkeypatch.setattr(text_runner, "load_backbone", counted)
+    encoder = BiEncoder.load(tiny_folder, device=["cpu"] * 3, dtype="float32", cpu_fallback=True)
+    for runner in encoder._runners:
+        # On a real GPU, the device's own model finds no memory at all.
+        monkeypatch.setattr(runner, "_model", (no_memory, torch.nn.Identity()))
+    assert encoder.encode_passages(TEXTS * 5) == pytest.approx(expected, abs=1e-5)
+    assert len(read) == 1
 
 
 @pytest.mark.filterwarnings("ignore:cpu has no memory")
