@@ -32,12 +32,15 @@ class HalvingRunner:
     Args:
         device: Where the batches run.
         batch_tokens: Tokens in a batch at first, padding included.
+        adjustable: Whether the model's `load` takes `batch_tokens` and `cpu_fallback`, so that
+            messages may name them.
     """
 
-    def __init__(self, device: torch.device, batch_tokens: int) -> None:
+    def __init__(self, device: torch.device, batch_tokens: int, *, adjustable: bool = True) -> None:
         self.batch_tokens = batch_tokens
         """Tokens in a batch, as far as is known to fit."""
         self._device = device
+        self._adjustable = adjustable
         self._lock = Lock()
         self._warned = False
 
@@ -80,9 +83,10 @@ class HalvingRunner:
         """Make later batches smaller: of several texts, since one alone says nothing of them."""
         with self._lock:
             self.batch_tokens = max(1, min(self.batch_tokens, batch.size // 2))
+        advice = f"; load with batch_tokens={self.batch_tokens} to start there"
         self._warn(
-            f"a batch of {batch.size} tokens: it goes on in halves; load with "
-            f"batch_tokens={self.batch_tokens} to start there"
+            f"a batch of {batch.size} tokens: it goes on in halves"
+            f"{advice if self._adjustable else ''}"
         )
 
     def _warn(self, what: str) -> None:
@@ -94,9 +98,10 @@ class HalvingRunner:
 
     def _alone(self, batch: TokenBatch, on_cpu: Run | None) -> Tensor:
         if on_cpu is None:
+            spare = ", with cpu_fallback=True," if self._adjustable else ""
             raise ModelError(
                 f"{self._device} has no memory for one text of {batch.size} tokens: load with a "
-                f"smaller max_length, with cpu_fallback=True, or with device='cpu'"
+                f"smaller max_length{spare} or with device='cpu'"
             )
         self._warn(f"one text of {batch.size} tokens: it goes through the CPU")
         return on_cpu(batch)

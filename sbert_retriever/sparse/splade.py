@@ -17,6 +17,8 @@ from torch import Tensor
 from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.batching import TokenBatch, token_batches
 from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.halving import HalvingRunner
+from sbert_retriever.encoder.known_tokens import check_token_ids, words_of
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.process import settle
@@ -52,6 +54,7 @@ class Splade:
             max_length=checkpoint.max_length,
             lowercase=checkpoint.lowercase,
         )
+        self._in_halves = HalvingRunner(device, _BATCH_TOKENS, adjustable=False)
         self._guard = Lock()
         self._model: Any = None
 
@@ -120,33 +123,43 @@ class Splade:
         return self.encode_passages(texts)
 
     def encode_passages(self, texts: Iterable[str]) -> list[SparseVector]:
-        """A vector for each passage."""
+        """A vector for each passage.
+
+        Raises:
+            ModelError: The tokenizer is another model's; or one text alone finds no memory.
+        """
         given = list(texts)
         ids = self._tokenizer.encode(given).ids
         found: list[SparseVector | None] = [None] * len(given)
-        batches = token_batches(ids, max_tokens=_BATCH_TOKENS, full_tokens=_FULL_TOKENS)
-        for batch in batches:
-            for row, vector in zip(batch.rows, self._weights(batch), strict=True):
-                found[row] = vector
+        batches = token_batches(
+            ids, max_tokens=self._in_halves.batch_tokens, full_tokens=_FULL_TOKENS
+        )
+        with torch.inference_mode(), team(self._device):
+            for batch in batches:
+                for part, votes in self._in_halves(batch, self._votes):
+                    vectors = _sparse(votes.cpu().numpy())
+                    for row, vector in zip(part.rows, vectors, strict=True):
+                        found[row] = vector
         return [vector for vector in found if vector is not None]
 
     def warm_up(self) -> None:
         """Read the weights now."""
         self._loaded()
 
-    def _weights(self, batch: TokenBatch) -> list[SparseVector]:
-        """The vectors of a batch."""
+    def _votes(self, batch: TokenBatch) -> Tensor:
+        """The strongest vote for each word (batch, vocabulary) float32, on the device."""
+        model = self._loaded()
+        check_token_ids(batch.token_ids, known=words_of(model))
         longest = max(map(len, batch.token_ids))
         ids = torch.zeros((len(batch.token_ids), longest), dtype=torch.long)
         mask = torch.zeros_like(ids)
         for row, tokens in enumerate(batch.token_ids):
             ids[row, : len(tokens)] = torch.from_numpy(np.asarray(tokens, dtype=np.int64))
             mask[row, : len(tokens)] = 1
-        with torch.inference_mode(), team(self._device):
-            ids, mask = ids.to(self._device), mask.to(self._device)
-            logits: Tensor = self._loaded()(input_ids=ids, attention_mask=mask).logits.float()
-            votes = torch.log1p(torch.relu(logits)).masked_fill(mask[..., None] == 0, 0.0)
-            return _sparse(votes.amax(dim=1).cpu().numpy())
+        ids, mask = ids.to(self._device), mask.to(self._device)
+        logits: Tensor = model(input_ids=ids, attention_mask=mask).logits.float()
+        votes = torch.log1p(torch.relu(logits)).masked_fill(mask[..., None] == 0, 0.0)
+        return votes.amax(dim=1)
 
     def _loaded(self) -> Any:
         settle(self._device)

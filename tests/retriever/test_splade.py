@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import ContractError, ModelFormatError
+from sbert_retriever.errors import ContractError, FallbackWarning, ModelError, ModelFormatError
 from sbert_retriever.sparse.splade import Splade
 from sbert_retriever.testing import HashEncoder, tiny_bert
 
@@ -54,6 +55,42 @@ def test_weights_are_those_of_the_formula(folder: Path, splade: Splade) -> None:
         dense = np.zeros_like(expected)
         dense[vector.indices] = vector.values
         assert np.abs(dense - expected).max() < 1e-5
+
+
+def test_tokens_that_the_model_does_not_know_are_refused(folder: Path, tmp_path: Path) -> None:
+    """A GPU that looks one up is lost to its process, and a CPU raised an IndexError."""
+    from transformers import AutoModelForMaskedLM
+
+    small = tmp_path / "small"
+    shutil.copytree(folder, small)
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    model.resize_token_embeddings(50)
+    model.save_pretrained(small)
+    with pytest.raises(ModelError, match="and the model knows 50: it is another model's"):
+        Splade.load(small, device="cpu", dtype="float32").encode_passages(TEXTS)
+
+
+def test_a_batch_without_memory_is_halved_and_nothing_is_lost(folder: Path, monkeypatch) -> None:
+    """On a device that has room for three texts at a time."""
+    short = Splade.load(folder, device="cpu", dtype="float32", max_length=32)
+    texts = [f"the cat {'house ' * (n % 4)}" for n in range(20)]
+    expected = short.encode_passages(texts)
+    model, refused = short._loaded(), []
+
+    def small(*, input_ids, attention_mask):
+        if len(input_ids) > 3:
+            refused.append(len(input_ids))
+            raise torch.OutOfMemoryError("simulated: out of memory")
+        return model(input_ids=input_ids, attention_mask=attention_mask)
+
+    small.get_input_embeddings = model.get_input_embeddings
+    monkeypatch.setattr(short, "_model", small)
+    with pytest.warns(FallbackWarning, match="halves$"):
+        found = short.encode_passages(texts)
+    assert refused
+    for vector, right in zip(found, expected, strict=True):
+        assert vector.indices == right.indices
+        assert vector.values == pytest.approx(right.values, abs=1e-5)
 
 
 def test_a_collection_with_learnt_terms_opens_again(folder: Path, tmp_path: Path) -> None:
