@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # More of one caller are a batch of their own.
 _FEW_TEXTS = 16
+_OF_ONE_ENCODER = ("max_length", "pooling", "normalize")
 
 
 class LazyEncoder:
@@ -171,17 +173,24 @@ class LazyEncoder:
                 f"the collection was built with {name or 'an unknown encoder'}, which cannot be "
                 "loaded by name: open it with model= and that encoder"
             )
-        encoder = _kind(asked.name).load(
+        load = partial(
+            _kind(asked.name).load,
             asked.name,
             device=self._device,
             dtype=self._dtype,
             query_prompt=asked.query_prompt,
             passage_prompt=asked.passage_prompt,
-            max_length=asked.max_length,
-            pooling=asked.pooling,
-            normalize=asked.normalize,
             truncate_dim=asked.dim,
         )
+        from sbert_retriever.encoder.two_encoders import holds_two
+
+        settings: dict[str, Any] = {name: getattr(asked, name) for name in _OF_ONE_ENCODER}
+        if holds_two(asked.name):
+            # The contract has those of the passages, and the questions' may be others: what the
+            # folder says stays, but for what was changed for both.
+            plain = load().identity
+            settings = {n: v for n, v in settings.items() if v != getattr(plain, n)}
+        encoder = load(**settings)
         Contract(model=asked).check(encoder.identity)
         return encoder
 

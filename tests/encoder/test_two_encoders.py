@@ -94,6 +94,23 @@ def test_the_doctor_looks_at_a_collection_of_a_pair(router: Path, tmp_path: Path
     assert checks["search"].status != "problem"
 
 
+def test_a_pair_whose_encoders_differ_opens_by_its_contract(router: Path, tmp_path: Path) -> None:
+    """The questions' encoder got the passages' pooling, and the collection was refused."""
+    model = tmp_path / "differing"
+    shutil.copytree(router, model)
+    file = model / "query" / "1_Pooling" / "config.json"
+    pooling = json.loads(file.read_text(encoding="utf-8"))
+    pooling |= {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    file.write_text(json.dumps(pooling), encoding="utf-8")
+    settings = {"device": "cpu", "dtype": "float32"}
+    with Retriever.open(tmp_path / "pair", model=model, **settings) as retriever:
+        retriever.index([Passage(text, text) for text in TEXTS])
+        expected = [hit.score for hit in retriever.search("one cat")]
+    with Retriever.open(tmp_path / "pair", **settings) as retriever:
+        found = [hit.score for hit in retriever.search("one cat")]
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_pair_comes_from_a_revision_of_the_hub_s_cache(router: Path, tmp_path: Path) -> None:
     cached = tmp_path / "models--me--two"
     shutil.copytree(router, cached / "snapshots" / REVISION)
