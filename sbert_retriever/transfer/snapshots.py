@@ -75,6 +75,7 @@ def snapshot(
         StoreError: The file cannot be written; or the engine makes no snapshots.
     """
     target = Path(file)
+    _check_place(target)
     with closing(_connected(location, api_key)) as connection:
         if not isinstance(connection.client, EmbeddedClient):
             return _of_server(connection, target, collection_name)
@@ -146,6 +147,12 @@ def _names(client: EmbeddedClient, collection_name: str | None) -> list[str]:
     if not names:
         raise InputError(f"there is no collection in {client.folder}: nothing to take")
     return names
+
+
+def _check_place(target: Path) -> None:
+    """Refuse a place that takes no file before anything is asked of a server or read."""
+    if target.is_dir() or not target.resolve().parent.is_dir():
+        raise StoreError(f"{target} cannot be written: name a file in a folder that is there")
 
 
 def _check_outside(target: Path, folders: Any) -> None:

@@ -150,6 +150,15 @@ def test_a_servers_collection_has_to_be_named(listener, tmp_path):
         snapshot(listener.url, tmp_path / "s.tar.gz")
 
 
+@pytest.mark.parametrize("place", ["absent/s.tar.gz", "."])
+def test_a_place_that_takes_no_file_is_refused_before_the_server_is_asked(
+    listener, tmp_path, place
+):
+    with pytest.raises(StoreError, match="cannot be written: name a file in a folder"):
+        take(listener, tmp_path / place)
+    assert listener.asked == []
+
+
 def test_a_folders_snapshot_is_not_for_a_server(listener, folder, tmp_path):
     snapshot(folder, tmp_path / "s.tar.gz")
     with pytest.raises(StoreRequestError, match="no snapshots"):
