@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sbert_ray._shards import Manifest, ShardFolder, latest
+from sbert_ray._shards import Keys, Manifest, ShardFolder, latest
 from sbert_retriever.errors import InputError, InputTypeError, ReadError
 from sbert_retriever.ingest.exchange import Entry, ExportHeader
 from sbert_retriever.types import Failure, Passage
@@ -65,14 +65,23 @@ class ShardExport:
     def entries(self) -> Iterator[Entry]:
         """The passages, shard by shard."""
         # Looked up once: a run may be writing more of them meanwhile.
-        names = self._place.shards()
-        keys = self._place.keys(names)
-        wanted, start = latest(keys), 0
-        for name, shard in zip(names, keys, strict=True):
+        keys = {
+            name: keys for name in self._place.shards() if (keys := self._keys(name)) is not None
+        }
+        wanted, start = latest(list(keys.values())), 0
+        for name, shard in keys.items():
             rows = np.flatnonzero(wanted[start : start + len(shard)])
             start += len(shard)
             if len(rows):
                 yield from self._entries(name, rows)
+
+    def _keys(self, name: str) -> Keys | None:
+        """Of one shard; None where they cannot be read, which is then a failure."""
+        try:
+            return self._place.keys([name])[0]
+        except (ReadError, KeyError, ValueError, pa.ArrowException) as error:
+            self.failures.append(Failure(name, str(error)))
+            return None
 
     def _entries(self, name: str, rows: npt.NDArray[np.intp]) -> Iterator[Entry]:
         try:

@@ -183,13 +183,16 @@ def test_shards_that_a_run_adds_meanwhile_are_left_for_the_next_import(
     assert import_parquet(out, tmp_path / "index").added == 12
 
 
-def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+def test_a_damaged_shard_is_named_and_the_others_come_in(tmp_path: Path) -> None:
+    """One that was cut ended the import before anything was written."""
     write(PASSAGES, tmp_path / "out")
     write([Passage("c", "more")], tmp_path / "out", run=2)
     first, second = sorted((tmp_path / "out").glob("*.parquet"))
     second.write_bytes(first.read_bytes()[:100])
-    with pytest.raises(ReadError, match="delete it, and encode again"):
-        import_parquet(tmp_path / "out", tmp_path / "index")
+    report = import_parquet(tmp_path / "out", tmp_path / "index")
+    assert (report.added, report.failed) == (2, 1)
+    assert report.failures[0].id == second.name
+    assert "delete it, and encode again" in report.failures[0].reason
 
 
 @pytest.mark.parametrize(
