@@ -194,7 +194,8 @@ def _passage(values: Mapping[str, Any], failures: list[Failure]) -> Iterator[Pas
     try:
         # Text is what `encode_to_parquet` writes; Arrow has no type for mappings of any shape.
         known = json.loads(metadata) if isinstance(metadata, str) else metadata
-        yield Passage(values["id"], values["text"], known or {}, values.get("source"))
+        known = {} if known is None else known
+        yield Passage(values["id"], values["text"], known, values.get("source"))
     except (InputError, InputTypeError, ValueError) as error:
         failures.append(Failure(str(values["id"]), str(error)))
 

@@ -48,7 +48,7 @@ class ShardWriter:
         name = shard_name(self._run, keys)
         if folder.has(name):
             # A worker that died after writing was not heard of; its work is there.
-            return IndexReport(added=len(folder.read(name)))
+            return _found(passages, keys, set(folder.keys([name])[0].tolist()))
         encoded = _distinct(encoder, [passage.text for passage in passages])
         bad = faulty_rows(encoded.vectors, score_kind=self._contract.model.similarity)
         good = [n for n in range(len(passages)) if n not in bad]
@@ -70,6 +70,15 @@ class ShardWriter:
             encoder.bind(self._contract)
             self._ready = ShardFolder(self._place), encoder
         return self._ready
+
+
+def _found(passages: list[Passage], keys: list[bytes], written: set[bytes]) -> IndexReport:
+    """What is in a shard that an earlier worker wrote of a window, and what it left out."""
+    # NumPy drops zero bytes at the end of what it hands out.
+    left = [p for p, key in zip(passages, keys, strict=True) if key.rstrip(b"\0") not in written]
+    why = "its vector is zero, NaN or infinity, and was left out as its shard was written"
+    failures = tuple(Failure(passage.id, why) for passage in left)
+    return IndexReport(added=len(passages) - len(left), failures=failures)
 
 
 def _distinct(encoder: Any, texts: Sequence[str]) -> Encoded:

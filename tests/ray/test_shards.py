@@ -15,6 +15,7 @@ from sbert_ray import import_parquet
 from sbert_ray._answers import Tally
 from sbert_ray._models import Model
 from sbert_ray._shards import KnownKeys, Manifest, ShardFolder, latest, next_run, shard_name
+from sbert_ray._sources import _passage
 from sbert_ray._upserting import Indexer
 from sbert_ray._windows import Window, key_of, windows
 from sbert_ray._writing import ShardWriter
@@ -133,6 +134,33 @@ def test_a_window_that_is_done_again_is_the_same_file(tmp_path: Path, monkeypatc
     again = write(PASSAGES, tmp_path)
     assert (again.added, again.encoded, Counting.texts) == (2, 0, 2)
     assert [path.stat().st_mtime_ns for path in tmp_path.glob("*.parquet")] == [before]
+
+
+def test_what_a_shard_that_is_done_again_left_out_is_still_a_failure(
+    tmp_path: Path, monkeypatch
+) -> None:
+    def encode(_, texts):
+        return np.array([[float(text == "good")] * 16 for text in texts], dtype=np.float32)
+
+    monkeypatch.setattr(Counting, "encode_passages", encode)
+    passages = [Passage("a", "good"), Passage("b", "zero")]
+    for _ in range(2):
+        report = write(passages, tmp_path)
+        assert (report.added, [failure.id for failure in report.failures]) == (1, ["b"])
+        assert "zero" in report.failures[0].reason
+
+
+@pytest.mark.parametrize("metadata", ["[]", "0", "false", "{}", None])
+def test_metadata_of_a_dataset_s_row_are_a_mapping_or_none(metadata: str | None) -> None:
+    """What is none of these was taken for no metadata, and the row went in."""
+    failures: list[Failure] = []
+    row = {"id": "a", "text": "b", "metadata": metadata}
+    found = list(_passage(row, failures))
+    if metadata in ("{}", None):
+        assert (found, failures) == ([Passage("a", "b", {})], [])
+    else:
+        assert (found, [failure.id for failure in failures]) == ([], ["a"])
+        assert "expected Mapping" in failures[0].reason
 
 
 def test_runs_are_numbered_and_parts_of_killed_ones_removed(tmp_path: Path) -> None:
