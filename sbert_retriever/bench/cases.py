@@ -86,7 +86,7 @@ def query(bench: Bench) -> list[Measured]:
     """One question after the other, beside encoding the same questions one by one."""
     questions = bench.some(bench.texts.questions, _QUESTIONS)
     with _collections(bench) as asks:
-        encode = bench.contenders[0].encode
+        encode = bench.contenders[0].encode_queries
         if encode is not None:
             asks[f"{OURS}, encoding alone"] = lambda question: encode([question])
         medians = medians_in_turn(asks, questions, rounds=bench.rounds)

@@ -50,12 +50,14 @@ class Contender:
     Args:
         name: As asked for.
         encode: Passages to vectors.
+        encode_queries: Questions to vectors.
         rerank: Pairs to scores.
         index: Passages into a new collection in a folder.
     """
 
     name: str
     encode: Callable[[list[str]], object] | None = None
+    encode_queries: Callable[[list[str]], object] | None = None
     rerank: Callable[[Pairs], object] | None = None
     index: Callable[[list[str], Path], Filled] | None = None
 
@@ -82,6 +84,7 @@ def ours(models: Models) -> Contender:
     return Contender(
         name=OURS,
         encode=encoder.encode_passages,
+        encode_queries=encoder.encode_queries,
         rerank=None if scorer is None else scorer.score,
         index=index,
     )

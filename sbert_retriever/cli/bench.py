@@ -80,6 +80,8 @@ def bench(
     if output is not None:
         _check_writable(Path(output))
     names = list(CASES) if cases is None else _listed(cases)
+    if not names:
+        raise InputError(f"--cases names none: choose among {', '.join(CASES)}, or leave it out")
     models = Models(
         bi_encoder=model,
         cross_encoder=reranker if "rerank" in names else None,

@@ -102,6 +102,18 @@ def test_all_cases_measure_all_contenders_that_have_something_for_them(texts, mo
     assert len(closed) == 3 + 2
 
 
+def test_questions_are_encoded_alone_as_questions(texts):
+    """A model with a prompt for questions was set beside shorter texts."""
+    asked = []
+    mine = Contender(
+        name="mine",
+        encode=lambda _: pytest.fail("as passages"),
+        encode_queries=asked.append,
+    )
+    run(Bench(contenders=[mine], texts=texts, rounds=1, scale=0.05), ["query"])
+    assert set(map(tuple, asked)) == {(text,) for text in texts.questions[:3]}
+
+
 def test_the_table_sets_each_beside_the_first_of_its_case():
     def measured(case, contender, *rates):
         return Measured(case=case, contender=contender, unit="texts/s", rates=rates)
@@ -137,6 +149,7 @@ def test_the_command_writes_what_it_prints(models, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--cases", ""], "--cases names none: choose among encode-short"),
         (["--cases", "coding"], "there is no case 'coding'"),
         (["--against", "nobody"], "--against 'nobody' is not known"),
         (["--rounds", "0"], "--rounds is 0"),
