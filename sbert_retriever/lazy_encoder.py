@@ -125,11 +125,23 @@ class LazyEncoder:
                 self._batcher = text_batcher(encoder.encode_queries)
             return self._batcher
 
-    def encode_passages(self, texts: list[str]) -> Encoded:
-        """Passages to vectors (n, dim), with how many were cut."""
+    def encode_passages(
+        self, texts: list[str], *, on_truncate: OnTruncate | None = None
+    ) -> Encoded:
+        """Passages to vectors (n, dim), with how many were cut.
+
+        Args:
+            texts: What is encoded.
+            on_truncate: Anything but "error" has an encoder that refuses long texts cut them, if
+                it can count them; None is its own.
+
+        Raises:
+            TextTooLongError: The encoder refuses long texts, and was not told otherwise.
+        """
         encoder = self.get()
         detailed = getattr(encoder, "encode_detailed", None)
-        if detailed is None or getattr(encoder, "on_truncate", None) == "error":
+        refuses = getattr(encoder, "on_truncate", None) == "error"
+        if detailed is None or (refuses and on_truncate in (None, "error")):
             # An encoder that is to refuse long texts does so here, before any is written.
             return Encoded(encoder.encode_passages(texts))
         encoding = detailed(texts, role="passage")

@@ -20,6 +20,7 @@ from langchain_sbert.embeddings import SBERTEmbeddings
 from sbert_retriever import Retriever
 from sbert_retriever.errors import InputError, InputTypeError, StoreRequestError, TruncationWarning
 from sbert_retriever.index.points import Draft, Layout, draft
+from sbert_retriever.retriever.writing import said_elsewhere
 from sbert_retriever.search.request import FilterSpec
 from sbert_retriever.types import IndexReport, Passage
 
@@ -136,7 +137,7 @@ class WritingStore(VectorStore):
     def _add(self, passages: list[Passage], batch_size: int | None) -> list[str]:
         check_passages(passages, self._retriever.store.layout)
         reports = [
-            self._retriever.index(batch, strict=True, on_truncate="ignore")
+            self._retriever.index(batch, strict=True, on_truncate=said_elsewhere(self._retriever))
             for batch in _batches(passages, batch_size)
         ]
         self._account(reports)
@@ -145,7 +146,9 @@ class WritingStore(VectorStore):
     async def _aadd(self, passages: list[Passage], batch_size: int | None) -> list[str]:
         await asyncio.to_thread(check_passages, passages, self._retriever.store.layout)
         reports = [
-            await self._retriever.aindex(batch, strict=True, on_truncate="ignore")
+            await self._retriever.aindex(
+                batch, strict=True, on_truncate=said_elsewhere(self._retriever)
+            )
             for batch in _batches(passages, batch_size)
         ]
         self._account(reports)

@@ -8,6 +8,7 @@ from typing import Any
 from sbert_ray._answers import answers
 from sbert_ray._models import Model
 from sbert_retriever.retriever import Retriever
+from sbert_retriever.retriever.writing import said_elsewhere
 from sbert_retriever.types import IndexReport, Passage
 
 
@@ -42,4 +43,4 @@ class Indexer:
                 **self._settings,
             )
         # The whole run warns once, when all are counted.
-        return self._retriever.index(passages, on_truncate="ignore")
+        return self._retriever.index(passages, on_truncate=said_elsewhere(self._retriever))

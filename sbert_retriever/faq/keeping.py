@@ -12,6 +12,7 @@ from sbert_retriever.faq.entries import FaqEntry
 from sbert_retriever.faq.passages import HEAD, KIND, entry_of, head_id, passages_of
 from sbert_retriever.index.points import draft
 from sbert_retriever.retriever import Retriever
+from sbert_retriever.retriever.writing import said_elsewhere
 from sbert_retriever.types import IndexReport, Passage
 
 _PAGE = 256
@@ -131,7 +132,9 @@ class Shelf:
         gone = [p.id for old in known.values() for p in self._passages(old) if p.id not in kept]
         if gone:
             self._retriever.delete(gone)
-        report = self._retriever.index(new, on_truncate="ignore" if self._answers else None)
+        report = self._retriever.index(
+            new, on_truncate=said_elsewhere(self._retriever) if self._answers else None
+        )
         if report.failures:
             raise StoreRequestError(
                 f"passage {report.failures[0].id[:80]!r} cannot be kept: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import get_args
 
 from qdrant_client import models
@@ -18,6 +19,15 @@ from sbert_retriever.retriever.held import Held
 from sbert_retriever.retriever.reading import passage_ids
 from sbert_retriever.search.request import FilterSpec
 from sbert_retriever.types import Failure, IndexReport, OnTruncate, Passage, Profile
+
+
+def said_elsewhere(retriever: Held) -> OnTruncate:
+    """`on_truncate` for a caller of `index` who tells of cut texts itself, and cuts none unasked.
+
+    Returns:
+        "error" where the retriever's encoder refuses long texts, else "ignore".
+    """
+    return "error" if retriever._encoder.on_truncate == "error" else "ignore"
 
 
 class Writing(Held):
@@ -189,7 +199,7 @@ class Writing(Held):
             )
         return Sync(
             self._store.in_order(ordering),
-            self._encoder.encode_passages,
+            partial(self._encoder.encode_passages, on_truncate=on_truncate),
             dry_run=dry_run,
             strict=strict,
             refuse_long=on_truncate == "error",

@@ -307,6 +307,22 @@ def test_texts_too_long_can_be_refused_or_passed_over(engine, short):
         retriever.index(LONG, on_truncate="loud")
 
 
+def test_a_call_has_the_last_word_on_texts_too_long(tmp_path):
+    """An encoder that refuses them is told to cut by the call; by default it goes on refusing."""
+    folder = tiny_bert(tmp_path / "model", max_length=8)
+    refusing = BiEncoder.load(folder, device="cpu", on_truncate="error")
+    with Retriever.open(":memory:", model=refusing) as retriever:
+        for policy in (None, "error"):
+            with pytest.raises(TextTooLongError, match="on_truncate='warn'"):
+                retriever.index(LONG, on_truncate=policy)
+        assert retriever.count() == 0
+        with pytest.warns(TruncationWarning, match=r"2 of 3 .*the longest: 13 tokens"):
+            assert retriever.index(LONG, on_truncate="warn").added == 3
+        retriever.delete_all()
+        assert retriever.index(LONG, on_truncate="ignore").truncated == 2
+        assert retriever.count() == 3
+
+
 def test_nothing_to_index(retriever):
     assert counts(retriever.index([])) == (0, 0, 0, 0, 0)
 
