@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
@@ -17,7 +18,7 @@ from typing import Any, Literal, TextIO
 
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.read_ranking import Qrels
-from sbert_retriever.tradeoff.points import OperatingPoint
+from sbert_retriever.tradeoff.points import BASELINE, OperatingPoint
 from sbert_retriever.types import Profile
 
 FORMAT = 1
@@ -139,7 +140,7 @@ def read_records(path: str | PathLike[str]) -> Records:
     """Read a per-query file, which may be compressed (.gz).
 
     Raises:
-        ReadError: It cannot be read, or is no such file; with the line.
+        ReadError: It cannot be read, is no such file (with the line), or is not whole.
     """
     place = Path(path)
     gathered = _Gathered()
@@ -147,12 +148,30 @@ def read_records(path: str | PathLike[str]) -> Records:
         with _opened(place) as file:
             for number, line in enumerate(file, 1):
                 _take(gathered, line, f"{place}, line {number}")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ReadError(f"{place} cannot be read: {reason}") from error
     if gathered.setting is None:
         raise ReadError(f"{place} holds no setting: it is no per-query file of a trade-off")
-    return gathered.records(gathered.setting)
+    records = gathered.records(gathered.setting)
+    _check_whole(records, place)
+    return records
+
+
+def _check_whole(records: Records, place: Path) -> None:
+    """Refuse what a run that was killed while it wrote the file left."""
+    answered = [point.name for point in records.points if not point.everything]
+    absent = [
+        *([] if BASELINE in answered else [f"point {BASELINE!r}"]),
+        *(f"answers of {name!r}" for name in answered if not records.answers.get(name)),
+        *(f"times of {p.name!r}" for p in records.points if not records.timings.get(p.name)),
+    ]
+    if absent:
+        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise ReadError(
+            f"{place} is not whole: it has no {absent[0]}{more}. The run that wrote it was "
+            "stopped, perhaps: measure again"
+        )
 
 
 def _opened(place: Path) -> TextIO:

@@ -1,6 +1,7 @@
 """Figures worked out by hand from a few records, and computed again from the file."""
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -200,6 +201,36 @@ def test_files_that_are_no_per_query_file(tmp_path, text, said):
         read_records(path)
     with pytest.raises(ReadError, match="cannot be read"):
         read_records(tmp_path / "absent.jsonl")
+
+
+def test_a_per_query_file_that_was_cut_is_told(tmp_path):
+    """Between two lines, where no half line gives it away: points lack their answers or times."""
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "t.jsonl"
+    write_records(whole, made())
+    lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+    # A setting, 5 points, the truth of 2 queries, then 2 answers and 2 times of each point in turn.
+    for kept, lacking in [
+        (1, "no point 'bi-encoder'"),
+        (8, "no answers of 'bi-encoder' and 8 more"),
+        (10, "no answers of 'slow and worse' and 7 more"),
+        (12, "no answers of 'slow and worse' and 6 more"),
+        (24, "no times of 'cross-encoder over everything'. .*measure again"),
+    ]:
+        path.write_text("".join(lines[:kept]), encoding="utf-8")
+        with pytest.raises(ReadError, match=f"is not whole: it has {lacking}"):
+            recompute(path)
+
+
+def test_a_compressed_file_that_is_damaged_is_told(tmp_path):
+    path = tmp_path / "t.jsonl.gz"
+    write_records(tmp_path / "t.jsonl", made())
+    packed = gzip.compress((tmp_path / "t.jsonl").read_bytes())
+    path.write_bytes(packed)
+    assert read_records(path) == made()
+    for damaged in (packed[:-20], packed[:12] + b"\xff" * 40 + packed[52:], b"none"):
+        path.write_bytes(damaged)
+        with pytest.raises(ReadError, match="cannot be read"):
+            read_records(path)
 
 
 def test_the_plot_draws_every_point_and_its_name(tmp_path):
