@@ -341,6 +341,15 @@ def test_html_nested_a_thousand_deep_is_still_read(tmp_path):
     assert "cats purr" in read_file(write(tmp_path, "a.html", page)).text
 
 
+@pytest.mark.parametrize("start", ["![", "![]("])
+def test_html_of_beginnings_of_images_takes_no_square_of_its_length(tmp_path, start):
+    """Looking from each beginning for an end that never comes took minutes for these."""
+    line = start * 100_000
+    image = '<p>a <img src="x.png" alt="ca[t"> cat</p>'
+    text = read_file(write(tmp_path, "a.html", f"<p>{line}</p>{image}")).text
+    assert text == f"{line}\n\na ca[t cat"
+
+
 def test_xhtml_warns_nobody(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -21,7 +21,8 @@ from sbert_retriever.ingest.readers.plain import markdown_text
 from sbert_retriever.ingest.source_text import SourceText
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([\w.:-]{1,40})", re.I)
-_IMAGE = re.compile(r"!\[([^\]\n]*)\]\([^)\n]*\)")
+# Neither part reaches into the next image, or a line of beginnings takes the square of its length.
+_IMAGE = re.compile(r"!\[((?:(?!!\[)[^\]\n])*)\]\((?:(?!!\[)[^)\n])*\)")
 _BLANKS = re.compile(r"\n{3,}")
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _OLE = b"\xd0\xcf\x11\xe0"
