@@ -53,7 +53,9 @@ class Shard:
     def __init__(self, folder: Path, lock: IO[str], engine: edge.EdgeShard) -> None:
         self.folder = folder
         self._lock = lock
+        # None after closing, and where loading again failed after the index was built.
         self._engine: edge.EdgeShard | None = engine
+        self._closed = False
         self._guard = Lock(reentrant=True)
         self._pid = os.getpid()
         self._references = 1
@@ -80,27 +82,37 @@ class Shard:
                 "after the fork, or start processes with the 'spawn' method"
             )
         with self._guard:
-            if self._engine is None:
-                raise StoreClosedError(f"{self.folder} is closed: open the retriever again")
+            engine = self._loaded()
             with engine_errors():
-                return action(self._engine)
+                return action(engine)
 
     def optimize(self) -> None:
         """Build the index of what is not indexed, in a process of its own.
 
         Raises:
-            StoreError: That process failed; the shard is open again and nothing is lost.
+            StoreError: That process failed; the shard is open again and nothing is lost. Or the
+                shard could not be loaded afterwards: the next `use` tries again.
         """
         with self._guard:
             self.use(lambda engine: engine.flush())
-            self.use(lambda engine: engine.close())
+            engine, self._engine = self._loaded(), None
+            with engine_errors():
+                engine.close()
             try:
                 _optimize_apart(self.folder / _SHARD_FOLDER)
             finally:
-                self._engine = _load(self.folder / _SHARD_FOLDER)
+                self._loaded()
+
+    def _loaded(self) -> edge.EdgeShard:
+        if self._closed:
+            raise StoreClosedError(f"{self.folder} is closed: open the retriever again")
+        if self._engine is None:
+            self._engine = _load(self.folder / _SHARD_FOLDER)
+        return self._engine
 
     def _close(self) -> None:
         with self._guard:
+            self._closed = True
             engine, self._engine = self._engine, None
             try:
                 if engine is not None and os.getpid() == self._pid:
