@@ -17,7 +17,8 @@ from qdrant_client import models
 # `models` has another class of this name in front of the one that queries return.
 from qdrant_client.http.models import QueryResponse
 
-from sbert_retriever.errors import StoreError
+from sbert_retriever.errors import StoreRequestError
+from sbert_retriever.forks import Lock
 from sbert_retriever.index.edge import convert, graph
 from sbert_retriever.index.edge.collections import Collections
 from sbert_retriever.index.edge.description import (
@@ -31,7 +32,10 @@ from sbert_retriever.index.edge.shard import (
     Shard,
     acquire,
     check_room,
+    release,
 )
+
+_creating = Lock()
 
 
 class EmbeddedClient(Collections):
@@ -57,12 +61,13 @@ class EmbeddedClient(Collections):
         """Create a collection; what a run that was killed while creating it left is replaced.
 
         Raises:
-            StoreError: It exists.
+            StoreRequestError: It exists.
         """
-        with self._guard:
+        # Another client of this process may be creating it: one alone writes its description.
+        with self._guard, _creating:
             self._check_open()
             if self.collection_exists(collection_name):
-                raise StoreError(
+                raise StoreRequestError(
                     f"collection {collection_name!r} exists in {self.folder}; if another process "
                     "created it just now, run this again"
                 )
@@ -70,13 +75,18 @@ class EmbeddedClient(Collections):
                 vectors_config, sparse_vectors_config, hnsw_config=hnsw_config
             )
             place = self._new_place(collection_name)
-            self._shards[collection_name] = acquire(place, config=config)
             description = Description(
                 vectors=dumped(vectors_config),
                 sparse_vectors=dumped(sparse_vectors_config or {}),
                 metadata=dict(metadata or {}),
             )
-            write_description(place, description)
+            shard = acquire(place, config=config)
+            try:
+                write_description(place, description)
+            except BaseException:
+                release(shard)
+                raise
+            self._shards[collection_name] = shard
         return True
 
     def get_collection(self, collection_name: str) -> models.CollectionInfo:
