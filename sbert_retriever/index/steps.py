@@ -16,7 +16,12 @@ from typing import Any, TypeAlias, TypeVar
 
 import tenacity
 
-from sbert_retriever.errors import SbertError, StoreRequestError, StoreUnavailableError
+from sbert_retriever.errors import (
+    ModelError,
+    SbertError,
+    StoreRequestError,
+    StoreUnavailableError,
+)
 from sbert_retriever.index.faults import Fault, classify
 
 T = TypeVar("T")
@@ -119,7 +124,7 @@ def run(steps: Steps[T], client: Any, policy: RetryPolicy) -> T:
 
     def perform(step: Call | Work) -> Any:
         if isinstance(step, Work):
-            return step.function(*step.args)
+            return _worked(step)
         retrying = tenacity.Retrying(**_settings(policy.within(step.deadline_s)))
         return _mapped(retrying, getattr(client, step.method), step.kwargs)
 
@@ -138,6 +143,21 @@ def run(steps: Steps[T], client: Any, policy: RetryPolicy) -> T:
         return result
     finally:
         steps.close()
+
+
+def _worked(step: Work) -> Any:
+    """What the work returns.
+
+    Raises:
+        ModelError: It ended with StopIteration, which neither a generator nor a future can pass on.
+    """
+    try:
+        return step.function(*step.args)
+    except StopIteration as error:
+        raise ModelError(
+            "an encoder or scorer raised StopIteration, expected an answer: one of its next(...) "
+            "calls found nothing; give it a default, or catch it"
+        ) from error
 
 
 def _mapped(retrying: tenacity.Retrying, method: Callable[..., Any], kwargs: Any) -> Any:
@@ -163,7 +183,7 @@ async def arun(steps: Steps[T], client: Any, policy: RetryPolicy, *, native: boo
 
     async def perform(step: Call | Work) -> Any:
         if isinstance(step, Work):
-            return await asyncio.to_thread(step.function, *step.args)
+            return await asyncio.to_thread(_worked, step)
         method = getattr(client, step.method)
         settings = _settings(policy.within(step.deadline_s))
         if not native:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import InputError, InputTypeError, StoreError
+from sbert_retriever.errors import InputError, InputTypeError, ModelError, StoreError
 from sbert_retriever.testing import HashEncoder
 
 
@@ -102,3 +102,25 @@ def test_more_hits_than_an_engine_counts_to_are_not_looked_for(engine, options, 
 def test_filterable_is_fields_and_kinds(filterable):
     with pytest.raises(InputTypeError, match="expected fields and their kinds"):
         Retriever.open(":memory:", model=HashEncoder(dim=8), filterable=filterable)
+
+
+@pytest.mark.parametrize("asked", ["search", "index"])
+async def test_an_encoder_that_raises_stop_iteration_is_no_well_ended_operation(asked):
+    """It ends generators: the search had answered None, and that of an event loop never."""
+
+    class Ending(HashEncoder):
+        ends = False
+
+        def encode_passages(self, texts):  # queries too
+            return next(iter([])) if self.ends else super().encode_passages(texts)
+
+    encoder = Ending(dim=8)
+    with Retriever.open(":memory:", model=encoder) as opened:
+        opened.index([Passage("a", "one")])
+        encoder.ends = True
+        given = "one" if asked == "search" else [Passage("b", "two")]
+        with pytest.raises(ModelError, match="raised StopIteration"):
+            getattr(opened, asked)(given)
+        with pytest.raises(ModelError, match="raised StopIteration"):
+            await getattr(opened, f"a{asked}")(given)
+        assert opened.count() == 1
