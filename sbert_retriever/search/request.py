@@ -57,7 +57,8 @@ class Search:
     """A checked request.
 
     Raises:
-        InputError: k or window or ef below their least, a threshold that is NaN.
+        InputError: k or window or ef below their least, a threshold that is NaN, an oversampling
+            that is below 1 or infinite.
         InputTypeError: One of them has the wrong type.
     """
 
@@ -81,14 +82,19 @@ class Search:
         whole("window", self.window, least=0)
         if self.ef is not None:
             whole("ef", self.ef, least=1)
+        for name in ("exact", "rescore"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_ | None):
+                raise InputTypeError(f"{name} is {value!r}, expected True, False or None")
         if self.expand not in (None, "neighbours", "parent"):
             raise InputError(f"expand is {self.expand!r}, expected 'neighbours', 'parent' or None")
         if self.score_threshold is not None:
             _number("score_threshold", self.score_threshold)
         if self.oversampling is not None:
             _number("oversampling", self.oversampling)
-            if self.oversampling < 1:
-                raise InputError(f"oversampling is {self.oversampling:g}, expected 1 or more")
+            if not 1 <= self.oversampling < math.inf:
+                raise InputError(
+                    f"oversampling is {self.oversampling:g}, expected a finite number of 1 or more"
+                )
         self._check_variety()
         if self.timeout_s is not None:
             _number("timeout_s", self.timeout_s)
@@ -127,7 +133,8 @@ class Search:
         quantization = None
         if self.rescore is not None or self.oversampling is not None:
             quantization = models.QuantizationSearchParams(
-                rescore=self.rescore, oversampling=self.oversampling
+                rescore=None if self.rescore is None else bool(self.rescore),
+                oversampling=self.oversampling,
             )
         if not self.exact and self.ef is None and quantization is None:
             return None

@@ -124,3 +124,21 @@ async def test_an_encoder_that_raises_stop_iteration_is_no_well_ended_operation(
         with pytest.raises(ModelError, match="raised StopIteration"):
             await getattr(opened, f"a{asked}")(given)
         assert opened.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"exact": "no"}, "exact is 'no', expected True, False or None"),
+        ({"rescore": "maybe"}, "rescore is 'maybe', expected True, False or None"),
+        ({"rescore": 1}, "rescore is 1, expected True, False or None"),
+        ({"oversampling": float("inf")}, "oversampling is inf, expected a finite number"),
+    ],
+)
+def test_search_parameters_are_checked_for_vectors_too(retriever, options, said):
+    vector = HashEncoder(dim=8).encode_queries(["one"])[0]
+    with pytest.raises((InputError, InputTypeError), match=said):
+        retriever.search_by_vector(vector, **options)
+    with pytest.raises((InputError, InputTypeError), match=said):
+        retriever.search("one", **options)
+    assert retriever.search_by_vector(vector, exact=np.True_, rescore=np.False_)[0].id == "a"
