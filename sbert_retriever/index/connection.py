@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 from asyncio import AbstractEventLoop
@@ -132,7 +133,8 @@ def connect(
 
     Raises:
         InputError: Both or neither of location and client, a location of no known form, or an
-            asynchronous client for a folder, or a port that is none or that nothing is sent to.
+            asynchronous client for a folder, a port that is none or that nothing is sent to, or
+            seconds that are none.
         InputTypeError: One of them has the wrong type.
     """
     policy = retry or RetryPolicy()
@@ -141,6 +143,7 @@ def connect(
             f"async_client is {type(async_client).__name__}, expected an AsyncQdrantClient"
         )
     port = _checked_port(grpc_port, prefer_grpc)
+    _check_timeout(timeout_s)
     if (location is None) == (client is None):
         raise InputError("give either a location (a folder, ':memory:' or a URL) or client=")
     if client is not None:
@@ -170,6 +173,15 @@ def connect(
         )
     folder = None if text == MEMORY else Path(text)
     return Connection(EmbeddedClient(folder), "embedded", text, owned=True, retry=policy)
+
+
+def _check_timeout(timeout_s: object) -> None:
+    if timeout_s is None:
+        return
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+        raise InputTypeError(f"timeout_s is {timeout_s!r}, expected a number of seconds, or None")
+    if not 0 < timeout_s < math.inf:
+        raise InputError(f"timeout_s is {timeout_s}, expected seconds above 0")
 
 
 def _checked_port(grpc_port: int | None, prefer_grpc: bool) -> dict[str, int]:

@@ -142,3 +142,10 @@ def test_search_parameters_are_checked_for_vectors_too(retriever, options, said)
     with pytest.raises((InputError, InputTypeError), match=said):
         retriever.search("one", **options)
     assert retriever.search_by_vector(vector, exact=np.True_, rescore=np.False_)[0].id == "a"
+
+
+@pytest.mark.parametrize("seconds", ["10", True, 0, -1, float("inf"), float("nan")])
+def test_a_timeout_is_seconds(seconds):
+    """Where nothing listens: the value is looked at before anything is sent."""
+    with pytest.raises((InputError, InputTypeError), match=r"timeout_s is .*seconds"):
+        Retriever.open("http://127.0.0.1:9", model=HashEncoder(dim=8), timeout_s=seconds)
