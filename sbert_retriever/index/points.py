@@ -36,12 +36,23 @@ class Layout:
         text_key: Payload key of the text.
         metadata_key: Payload key of the metadata.
         foreign: Whether another program wrote points there, with its own ids.
+
+    Raises:
+        InputError: A payload key is empty.
     """
 
     vector_name: str = "dense"
     text_key: str = "text"
     metadata_key: str = "metadata"
     foreign: bool = False
+
+    def __post_init__(self) -> None:
+        for name, key in (("text", self.text_key), ("metadata", self.metadata_key)):
+            if not key:
+                raise InputError(
+                    f"the payload key of the {name} is empty, expected the name of the field that "
+                    f"holds it: points whose {name} has no field of its own cannot be opened"
+                )
 
 
 @dataclass(frozen=True)

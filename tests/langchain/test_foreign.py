@@ -101,6 +101,14 @@ def test_names_other_than_the_defaults(client: QdrantClient) -> None:
         store.similarity_search("cats")
 
 
+@pytest.mark.parametrize("name", ["content_payload_key", "metadata_payload_key"])
+def test_a_payload_key_is_not_empty(client: QdrantClient, name: str) -> None:
+    """Filters worked on the payload itself, while the documents came without metadata."""
+    _written(client)
+    with pytest.raises(InputError, match="is empty, expected the name of the field"):
+        _opened(client, **{name: ""})
+
+
 def test_it_must_be_there(client: QdrantClient) -> None:
     with pytest.raises(CollectionNotFoundError, match="'theirs'"):
         _opened(client)
