@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.documents import Document
 
@@ -25,6 +25,7 @@ RELEVANCE_KEY = "relevance_score"
 
 RANK_KIND: ScoreKind = "rrf"
 """Of a document that nothing has scored yet: it has a rank."""
+_KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
 _SCORE_FIELDS = (
     *("score", "score_kind", "first_score", "first_score_kind"),
     *("reranked", "cut_short", "fallback", "truncated"),
@@ -136,7 +137,12 @@ def hits_of_documents(documents: Sequence[Document]) -> list[Hit]:
 def _hit(position: int, given: Document) -> Hit:
     passage = Passage(str(position), given.page_content)
     scores = given.metadata.get(SCORES_KEY)
-    if isinstance(scores, Mapping) and isinstance(scores.get("score"), float):
+    # Another program may have put something of its own under this key.
+    if (
+        isinstance(scores, Mapping)
+        and isinstance(scores.get("score"), float)
+        and scores.get("score_kind") in _KINDS
+    ):
         return Hit(passage, scores["score"], scores["score_kind"])
     return Hit(passage, 1 / (1 + position), RANK_KIND)
 

@@ -11,7 +11,12 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_sbert import SBERTEmbeddings
 from langchain_sbert._adapters import EmbeddingsEncoder, EncoderEmbeddings, encoder_of
-from langchain_sbert._convert import document, passages_of_documents, passages_of_texts
+from langchain_sbert._convert import (
+    document,
+    hits_of_documents,
+    passages_of_documents,
+    passages_of_texts,
+)
 from pydantic import BaseModel
 
 from sbert_retriever import BiEncoder, Passage
@@ -124,3 +129,10 @@ def test_an_encoder_as_embeddings(minilm: BiEncoder) -> None:
     expected = minilm.encode_queries(["cats"])[0]
     assert embeddings.embed_query("cats") == expected.tolist()
     assert len(embeddings.embed_documents(["a", "b"])) == 2
+
+
+@pytest.mark.parametrize("scores", [{"score": 0.5}, {"score": 0.5, "score_kind": "mine"}, 0.5, []])
+def test_metadata_of_others_under_our_key_is_no_score(scores: object) -> None:
+    """It was a KeyError, or a hit of a kind that is none; now the document has its rank."""
+    (hit,) = hits_of_documents([Document("a", metadata={"_sbert": scores})])
+    assert (hit.score, hit.score_kind) == (1.0, "rrf")
