@@ -53,6 +53,8 @@ def chunk(
     from 0) and "parent": an id shared by neighbouring chunks of one section (or of one page,
     where a text has pages and no headings), at most 8 chunks each.
 
+    These names come before those of the text's own metadata: a record's field "start" gives way.
+
     Several texts of one source (records) need an `id_prefix` each. Their "parent" begins with it,
     and "chunk" is left out: a position would not be unique within the source.
 
