@@ -70,7 +70,7 @@ def _roots(
             missing.append(name)
     if missing:
         raise InputError(f"no such file or folder: {', '.join(map(repr, missing))}")
-    _refuse_unknown((path for path, named in roots if named and not path.is_dir()), suffixes)
+    _refuse_unknown((path for path, named in roots if named and not _known(path.is_dir)), suffixes)
     return roots
 
 
@@ -122,7 +122,7 @@ def _wanted(path: Path, suffixes: Collection[str], on_skip: OnSkip) -> bool:
     if path.suffix.lower() not in suffixes:
         on_skip(path, "suffix")
         return False
-    if not path.is_file():  # a broken link, a pipe: reading it would fail or hang
+    if not _known(path.is_file):  # a broken link, a pipe: reading it would fail or hang
         on_skip(path, "unreadable")
         return False
     return True
@@ -133,7 +133,7 @@ def _below(root: Path, seen: set[str], on_skip: OnSkip) -> Iterator[Path]:
     stack = [root]
     while stack:
         path = stack.pop()
-        if not path.is_dir():
+        if not _known(path.is_dir):
             yield path
             continue
         real = os.path.realpath(path)
@@ -143,10 +143,21 @@ def _below(root: Path, seen: set[str], on_skip: OnSkip) -> Iterator[Path]:
         stack.extend(reversed(_visible(path, on_skip)))
 
 
+def _known(is_it: Callable[[], bool]) -> bool:
+    """Whether a path is of a kind; what stands in a folder that may not be entered is of none."""
+    try:
+        return is_it()
+    except OSError:
+        return False
+
+
 def _visible(folder: Path, on_skip: OnSkip) -> list[Path]:
     try:
-        paths = sorted(folder.iterdir())
+        # One that may be listed and not entered has nothing to read either.
+        paths = sorted(folder.iterdir()) if os.access(folder, os.X_OK) else None
     except OSError:
+        paths = None
+    if paths is None:
         on_skip(folder, "unreadable")
         return []
     return [path for path in paths if not path.name.startswith(".")]

@@ -117,3 +117,29 @@ def test_a_pipe_is_passed_over_and_not_waited_for(tree):
     skipped = []
     found([tree], tree, on_skip=lambda path, why: skipped.append((path.name, why)))
     assert ("pipe.txt", "unreadable") in skipped
+
+
+@pytest.mark.parametrize(
+    ("known", "reported"),
+    [
+        (True, [("sub", "unreadable")]),
+        (False, [("c.rst", "unreadable"), ("deep", "suffix")]),  # a share that tells it late
+    ],
+)
+def test_what_lies_in_a_folder_that_may_not_be_entered_is_reported(
+    tree, monkeypatch, known, reported
+):
+    """Such a folder (chmod a-x) may still be listed; all else is found. Root may enter anything."""
+    stat = Path.stat
+
+    def refused(path, **options):
+        if path.parent == tree / "sub":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    monkeypatch.setattr(os, "access", lambda path, mode: not (known and path == tree / "sub"))
+    skipped = []
+    files = found([tree], tree, on_skip=lambda path, why: skipped.append((path.name, why)))
+    assert files == ["a.txt", "b.md"]
+    assert skipped == [("g.png", "suffix"), ("h", "suffix"), *reported]
