@@ -159,12 +159,13 @@ class Faq(Improving):
             question: As the user asks it.
             previous: The user's last question: where this one is short and gets no answer by
                 itself ("and on Sundays?"), both are looked up together. None takes it by itself.
-            budget_ms: Milliseconds; the cross-encoder looks at as many entries as fit.
+            budget_ms: Milliseconds; the cross-encoder looks at as many entries as fit. Needs one.
             k: How many candidates at most.
             filter: On "tags" and "language": {"language": "en"}; or a models.Filter.
 
         Raises:
-            InputError: k is below 1, or the budget below 0, or the filter cannot be used.
+            InputError: k is below 1, or the filter cannot be used, or the budget is below 0, or
+                there is one and no reranker.
             InputTypeError: The question is no string.
 
         Warns:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from sbert_retriever.errors import InputTypeError
+from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.faq.asking import Found, Lookup
 from sbert_retriever.faq.calibration import Calibration
 from sbert_retriever.faq.deciding import Judge
@@ -57,6 +57,11 @@ class Conversation:
         if previous is not None and not isinstance(previous, str):
             raise InputTypeError(f"previous is {type(previous).__name__}, expected str or None")
         Query(k=k, filter=filter, budget_ms=budget_ms)  # checked before anything is looked up
+        if budget_ms is not None and self.lookup.reranker is None:
+            raise InputError(
+                "budget_ms is time for a cross-encoder, and this FAQ is open without one: open it "
+                "with reranker= (--reranker; serve: --faq-rerank), or leave the budget out"
+            )
         answer = self._exact(question, k, filter)
         if answer is None:
             spent = (perf_counter() - started) * 1e3

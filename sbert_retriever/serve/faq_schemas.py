@@ -23,7 +23,13 @@ class FaqQuestion(OwnRequest):
         max_length=MOST_TEXT,
         description="The last question: a short follow-up is looked up with it.",
     )
-    budget_ms: float | None = Field(None, ge=0, le=600_000)
+    budget_ms: float | None = Field(
+        None,
+        ge=0,
+        le=600_000,
+        description="Milliseconds, for a service whose cross-encoder looks at the FAQ's entries, "
+        "too (--faq-rerank).",
+    )
     k: int = Field(3, ge=1, le=50, description="How many candidates at most.")
     filter: dict[str, Any] | None = Field(None, description='On "tags" and "language".')
 

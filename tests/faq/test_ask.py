@@ -143,6 +143,16 @@ def test_a_follow_up_is_asked_together_with_the_last_question(meant: Faq, entrie
     assert found.question == "When are you open? and on Sundays?"
 
 
+def test_a_budget_without_a_cross_encoder_is_refused(open_faq: OPEN, shop: Faq, entries) -> None:
+    """It was taken, and did nothing."""
+    for question in ("When are you open?", "so when are you open then"):
+        with pytest.raises(InputError, match="budget_ms is time for a cross-encoder"):
+            shop.ask(question, None, 200)
+    faq = open_faq(reranker=TableScorer({}))
+    faq.add(entries)
+    assert faq.ask("When are you open?", None, 200).exact
+
+
 def test_a_follow_up_and_the_last_question_share_one_budget(open_faq: OPEN, entries) -> None:
     """Each had all of it, and the answer came after twice the time."""
     reranker = _Told()

@@ -83,6 +83,12 @@ def test_every_question_of_a_request_is_bounded(client: Client) -> None:
     assert small.post("/faq/feedback", json={**said, "question": "x" * 12}).status_code == 400
 
 
+def test_a_budget_for_an_faq_without_a_cross_encoder_is_refused(client: Client) -> None:
+    answer = client().post("/faq/ask", json={"question": "when are you open", "budget_ms": 200})
+    assert answer.status_code == 400
+    assert "--faq-rerank" in answer.json()["error"]["message"]
+
+
 def test_searches_that_wait_for_the_model_are_encoded_together(client: Client) -> None:
     """Five come while it is at work: the first begins a batch, and the rest are the next."""
     asked, gate = client(), threading.Event()
