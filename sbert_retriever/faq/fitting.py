@@ -13,6 +13,7 @@ from sbert_retriever.faq.calibration import Logistic
 
 Floats = npt.NDArray[np.float64]
 Truths = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
 
 _RIDGE = 1e-2
 _ROUNDS = 100
@@ -70,9 +71,22 @@ def out_of_fold(
     weights: Floats,
     folds: int,
     seed: int,
+    same: Numbers | None = None,
 ) -> Floats:
-    """The chance of each question by a fit on the other folds: (n,)."""
-    fold = np.random.default_rng(seed).permutation(len(values)) % folds
+    """The chance of each question by a fit on the other folds: (n,).
+
+    Args:
+        values: (n, features).
+        right: (n,).
+        features: Their names.
+        weights: (n,).
+        folds: How many.
+        seed: Of the folds.
+        same: (n,): from 0 on, one number for what is the same question and so in one fold; None
+            where all differ.
+    """
+    numbers = np.arange(len(values)) if same is None else np.unique(same, return_inverse=True)[1]
+    fold = (np.random.default_rng(seed).permutation(numbers.max() + 1) % folds)[numbers]
     chances = np.empty(len(values))
     for held in range(folds):
         rest = fold != held

@@ -15,6 +15,7 @@ from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.entries import Feedback, Labelled
 from sbert_retriever.faq.fitting import (
     Floats,
+    Numbers,
     Truths,
     auroc,
     calibration_error,
@@ -22,7 +23,8 @@ from sbert_retriever.faq.fitting import (
     out_of_fold,
     threshold_for,
 )
-from sbert_retriever.faq.passages import exact_key
+from sbert_retriever.faq.pairs import said_of
+from sbert_retriever.faq.passages import exact_key, normalised
 from sbert_retriever.faq.report import CalibrationReport, CurvePoint
 from sbert_retriever.types.checks import in_range, whole
 
@@ -70,6 +72,8 @@ class Sample:
         unclear: How many others there were of which nothing is known.
         unknown: (n,): whether no more is known than that the first entry is wrong, by feedback;
             None where it is none of them.
+        same: (n,): a number that is one for questions which are one but for case, width and
+            punctuation; None where all differ.
     """
 
     features: tuple[str, ...]
@@ -81,6 +85,7 @@ class Sample:
     exact_right: int
     unclear: int
     unknown: Truths | None = None
+    same: Numbers | None = None
 
     @property
     def outside(self) -> Truths:
@@ -96,6 +101,7 @@ class Sample:
             listed=self.listed[chosen],
             in_scope=self.in_scope[chosen],
             unknown=None if self.unknown is None else self.unknown[chosen],
+            same=None if self.same is None else self.same[chosen],
         )
 
 
@@ -151,6 +157,7 @@ def calibrated(
         weights=weights,
         folds=folds,
         seed=seed,
+        same=sample.same,
     )
     threshold = threshold_for(chances, sample.right, target=target, weights=weights)
     if threshold is None:
@@ -211,7 +218,15 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
         exact_right=sum(exact),
         unclear=len(asked) - len(known) + stale,
         unknown=np.array([case.wrong is not None for case, _ in known], dtype=bool),
+        same=_numbered([case.question for case, _ in known]),
     )
+
+
+def _numbered(questions: Sequence[str]) -> Numbers:
+    """A number for each question, that of the first one that is the same."""
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(normalised(each) or each, len(numbers)) for each in questions]
+    return np.array(found, dtype=np.int64)
 
 
 def _looked_up(conversation: Conversation, cases: Sequence[Case]) -> Iterable[tuple[Case, Found]]:
@@ -220,12 +235,15 @@ def _looked_up(conversation: Conversation, cases: Sequence[Case]) -> Iterable[tu
 
 
 def cases_of(labelled: Iterable[Labelled | Feedback | tuple[str, str | None]]) -> list[Case]:
-    """Labelled questions in one form.
+    """Labelled questions in one form; of several words of feedback on one answer the last.
 
     Raises:
         InputTypeError: One is none.
     """
-    return [_case(item) for item in labelled]
+    given: dict[object, object] = {}
+    for place, item in enumerate(labelled):
+        given[said_of(item) if isinstance(item, Feedback) else place] = item
+    return [_case(item) for item in given.values()]
 
 
 def _case(item: object) -> Case:
@@ -275,10 +293,14 @@ def _among(case: Case, found: Found) -> bool:
 
 
 def _check_enough(sample: Sample) -> None:
-    right, n = int(sample.right.sum()), len(sample.right)
-    if n < _LEAST or min(right, n - right) < _LEAST_OF_EACH:
+    same = np.arange(len(sample.right)) if sample.same is None else sample.same
+    n, right, wrong = (
+        len(np.unique(same[chosen])) for chosen in (slice(None), sample.right, ~sample.right)
+    )
+    if n < _LEAST or min(right, wrong) < _LEAST_OF_EACH:
         raise InputError(
-            f"{n} questions can be learned from, of which the first entry answers {right}: give "
+            f"{n} different questions can be learned from, of which the first entry answers "
+            f"{right}: give "
             f"{_LEAST} at least, {_LEAST_OF_EACH} of which it answers and {_LEAST_OF_EACH} of "
             "which it does not (questions that no entry answers among them)"
         )

@@ -31,14 +31,17 @@ def pairs_of(
     if second not in ("phrasing", "answer"):
         raise InputError(f"second is {second!r}, expected 'phrasing' or 'answer'")
     texts = {each.id: each.title if second == "phrasing" else each.answer for each in entries}
-    last: dict[tuple[str, str], Feedback] = {}
-    for said in feedback:
-        last[normalised(said.question), said.entry] = said
+    last = {said_of(said): said for said in feedback}
     return [
         (said.question, texts[entry])
         for (plain, entry), said in last.items()
         if said.good and plain and entry in texts and plain != normalised(texts[entry])
     ]
+
+
+def said_of(said: Feedback) -> tuple[str, str]:
+    """What feedback is about, question and entry: of several words on that the last counts."""
+    return normalised(said.question), said.entry
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:

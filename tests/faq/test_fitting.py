@@ -77,6 +77,25 @@ def test_out_of_fold_chances_come_from_models_that_did_not_see_the_question() ->
     assert 0.2 < auroc(unseen, right) < 0.7
 
 
+def test_the_same_question_is_in_one_fold() -> None:
+    """Each of 20 random questions eight times: seen in another fold, its label was known."""
+    draw = np.random.default_rng(1)
+    values, right = draw.normal(size=(20, 20)), np.arange(20) < 10
+    values, right, same = (np.tile(a, (8, 1)[: a.ndim]) for a in (values, right, np.arange(20)))
+    names, weights = tuple(map(str, range(20))), np.ones(160)
+    apart = out_of_fold(
+        values, right, features=names, weights=weights, folds=5, seed=0, same=same * 7
+    )
+    leaking = out_of_fold(values, right, features=names, weights=weights, folds=5, seed=0)
+    assert auroc(leaking, right) > 0.99
+    assert auroc(apart, right) < 0.8
+    assert len(np.unique(apart.round(12))) <= 20  # copies have one chance
+    settings = {"features": names, "weights": np.ones(20), "folds": 5, "seed": 0}
+    alone = out_of_fold(values[:20], right[:20], **settings)
+    each = out_of_fold(values[:20], right[:20], **settings, same=same[:20])
+    np.testing.assert_array_equal(alone, each)
+
+
 def test_a_threshold_keeps_its_promise_on_other_questions() -> None:
     """A threshold that meets the target just so on its own sample misses it every second time."""
     kept = 0

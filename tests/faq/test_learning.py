@@ -9,6 +9,7 @@ import os
 import random
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sbert_retriever.errors import (
     StoreError,
 )
 from sbert_retriever.faq import Feedback, Labelled
+from sbert_retriever.faq.learning import cases_of
 from sbert_retriever.testing import HashEncoder, TableScorer
 from sbert_retriever.transfer import rebuild
 
@@ -119,7 +121,8 @@ def test_labels_of_every_form(lasting: Faq, entries) -> None:
         lasting.calibrate(labelled(entries), target_precision=95)
     with pytest.raises(InputError, match="give both kinds"):
         lasting.calibrate(
-            [(q, e) for q, e in labelled(entries, 180) if e] + [("x y", "ship")] * 9,
+            [(q, e) for q, e in labelled(entries, 180) if e]
+            + [(f"x{n} y{n}", "ship") for n in range(9)],
             out_of_scope_share=0.3,
         )
 
@@ -150,6 +153,35 @@ def test_feedback_is_kept_and_learned_from(open_faq: OPEN, lasting: Faq, tmp_pat
     assert again.feedback_kept() == []
     with pytest.raises(InputError, match="give 30 at least"):
         again.calibrate()
+
+
+def test_the_last_word_on_a_question_and_an_entry_counts(lasting: Faq, entries) -> None:
+    """Up and then down taught both, where the pairs to train on had neither."""
+    said = [
+        Feedback(question=question, entry="hours", good=good, at="")
+        for question, good in [
+            ("Open today?", True),
+            ("till when", False),
+            ("open TODAY", False),
+            ("till when?", True),
+        ]
+    ]
+    other = replace(said[0], entry="ship")
+    cases = cases_of([*said, other, ("open today", "hours"), ("open today", "hours")])
+    assert [(case.question, case.right, case.wrong) for case in cases] == [
+        ("open TODAY", None, "hours"),
+        ("till when?", "hours", None),
+        ("Open today?", "ship", None),
+        ("open today", "hours", None),
+        ("open today", "hours", None),
+    ]
+
+
+def test_one_question_asked_often_is_one_to_learn_from(lasting: Faq, entries) -> None:
+    """Thirty times the same was as good as thirty questions, seen in the fold beside."""
+    few = labelled(entries, 15)
+    with pytest.raises(InputError, match=r"15 different questions .* answers 10: give 30"):
+        lasting.calibrate([*few, *few, *((q.upper() + "?", e) for q, e in few)])
 
 
 def test_feedback_goes_along_when_an_faq_is_rebuilt(open_faq: OPEN, lasting: Faq, tmp_path) -> None:
