@@ -106,9 +106,6 @@ class Faq(Improving):
                 with; or unanswered questions are to be logged and there is no place for them; or
                 there is no folder for `log`.
             StoreLockedError: Another process holds the folder.
-
-        Warns:
-            FallbackWarning: It was calibrated with other settings than it is opened with.
         """
         retriever = Retriever.open(
             location,
@@ -169,7 +166,8 @@ class Faq(Improving):
             InputTypeError: The question is no string.
 
         Warns:
-            FallbackWarning: No thresholds are known for the model; or the reranker failed.
+            FallbackWarning: The FAQ was calibrated with other settings than it is open with; or no
+                thresholds are known for the model; or the reranker failed.
         """
         return self._conversation.ask(question, previous, budget_ms, k=k, filter=filter)
 

@@ -62,6 +62,7 @@ class Conversation:
                 "budget_ms is time for a cross-encoder, and this FAQ is open without one: open it "
                 "with reranker= (--reranker; serve: --faq-rerank), or leave the budget out"
             )
+        self.judge.tell_outdated()
         answer = self._exact(question, k, filter)
         if answer is None:
             spent = (perf_counter() - started) * 1e3
@@ -74,7 +75,8 @@ class Conversation:
         return replace(answer, timings_ms={**answer.timings_ms, "total": total})
 
     def warm_up(self) -> None:
-        """Read the models' weights."""
+        """Read the models' weights, and warn of what the first question would warn of."""
+        self.judge.tell_outdated()
         self.lookup.nearest(["warm up"], condition=None)
         if self.lookup.reranker is not None:
             self.lookup.reranker.warm_up_once()
@@ -82,7 +84,7 @@ class Conversation:
     def keep(self, calibration: Calibration) -> None:
         """Keep a calibration with the collection, and go by it from now on."""
         self.save(calibration)
-        self.judge.calibration = calibration
+        self.judge.learn(calibration)
 
     # Inside -----------------------------------------------------------------------------
 

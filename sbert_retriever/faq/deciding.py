@@ -19,11 +19,13 @@ class Judge:
         thresholds: Of the caller, or the model's; None where the model was not measured.
         calibration: Comes before them.
         setup: What scores depend on.
+        outdated: Why a calibration that was kept does not hold; None where it does or none was.
     """
 
     thresholds: Thresholds | None
     calibration: Calibration | None
     setup: Setup
+    outdated: str | None = None
     _told: bool = False
 
     def decided(self, found: Matched) -> tuple[Outcome, float | None]:
@@ -38,6 +40,16 @@ class Judge:
             self._tell()
             return "choose", None
         return self.thresholds.outcome(score=features["score"], margin=features["margin"]), None
+
+    def learn(self, calibration: Calibration) -> None:
+        """Go by a calibration from now on."""
+        self.calibration, self.outdated = calibration, None
+
+    def tell_outdated(self) -> None:
+        """Warn once, where answers are due, that the calibration that was kept does not hold."""
+        if self.outdated is not None:
+            reason, self.outdated = self.outdated, None
+            warnings.warn(reason, FallbackWarning, stacklevel=4)
 
     def _tell(self) -> None:
         if not self._told:

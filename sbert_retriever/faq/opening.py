@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sbert_retriever.errors import ContractError, FallbackWarning, InputError
+from sbert_retriever.errors import ContractError, InputError
 from sbert_retriever.faq.asking import Lookup
 from sbert_retriever.faq.calibration import (
     FORMAT_VERSION,
@@ -77,10 +76,12 @@ def opened(
             "log_unanswered has no place to write to: a collection on a server has no folder "
             "here; give log=FILE"
         )
+    calibration, outdated = fitting(settings.calibration, setup)
     judge = Judge(
         thresholds=thresholds or default_thresholds(info.model, setup=setup),
-        calibration=fitting(settings.calibration, setup),
+        calibration=calibration,
         setup=setup,
+        outdated=outdated,
     )
     shelf = Shelf(retriever, answers=settings.answers)
     conversation = Conversation(
@@ -150,29 +151,22 @@ def setup_of(
     )
 
 
-def fitting(raw: dict[str, Any] | None, setup: Setup) -> Calibration | None:
-    """The calibration that was kept, where it holds for this setup.
-
-    Warns:
-        FallbackWarning: It does not.
-    """
+def fitting(raw: dict[str, Any] | None, setup: Setup) -> tuple[Calibration | None, str | None]:
+    """The calibration that was kept, or why it does not hold for this setup."""
     if raw is None:
-        return None
+        return None, None
     kept = Calibration.from_metadata(raw)
     if kept.setup == setup:
-        return kept
+        return kept, None
     differs = ", ".join(
         f"{name} was {getattr(kept.setup, name)!r} and is {value!r}"
         for name, value in vars(setup).items()
         if getattr(kept.setup, name) != value
     )
-    warnings.warn(
-        f"the FAQ was calibrated with other settings ({differs}): it goes by the model's own "
-        "thresholds, without a confidence. Open it as it was, or calibrate it anew",
-        FallbackWarning,
-        stacklevel=4,
+    return None, (
+        f"the FAQ was calibrated with other settings ({differs}): it goes by thresholds, without "
+        "a confidence. Open it as it was, or calibrate it anew"
     )
-    return None
 
 
 def _name(reranker: Reranker) -> str:
