@@ -88,13 +88,13 @@ def calibrate(
             out_of_scope_share=out_of_scope_share,
             save=not dry_run,
         )
-    if plot is not None:
-        report.plot(plot)
     if json:
         put_json(as_dict(report))
     else:
         put(report.table())
     say("nothing was kept (--dry-run)" if dry_run else "kept with the FAQ")
+    if plot is not None:
+        report.plot(plot)  # last: a picture that cannot be written costs nobody the report
 
 
 def gaps(
