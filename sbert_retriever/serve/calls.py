@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from time import monotonic
 from typing import Any
@@ -63,19 +64,24 @@ class Calls:
         self.workers, self.metrics = workers, metrics
 
     async def answer(
-        self, function: Callable[[float], Mapping[str, Any]], *, status: int = 200
+        self,
+        function: Callable[[float], Mapping[str, Any]],
+        *,
+        status: int = 200,
+        turn: asyncio.Lock | None = None,
     ) -> Response:
         """What a function gives, as JSON.
 
         Args:
             function: Called in a thread with the milliseconds that the request waited for it.
             status: Of the answer.
+            turn: As for `Workers.run`.
         """
 
         def work(asked: float) -> bytes:
             return to_json(function((monotonic() - asked) * 1e3), inf_nan_mode="null")
 
-        body = await self.workers.run(work)
+        body = await self.workers.run(work, turn=turn)
         return Response(body, status_code=status, media_type="application/json")
 
     def note(self, request: Request, *, texts: Mapping[str, Any], **fields: Any) -> None:

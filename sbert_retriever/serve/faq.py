@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -88,7 +88,7 @@ def _reading(router: APIRouter, calls: Calls) -> None:
 
 
 def _writing(router: APIRouter, calls: Calls) -> None:
-    writing = threading.Lock()
+    writing = asyncio.Lock()
 
     @router.post(
         "/entries",
@@ -100,13 +100,12 @@ def _writing(router: APIRouter, calls: Calls) -> None:
     async def add(whole: FaqEntryWhole) -> Response:
         def work(_: float) -> dict[str, Any]:
             faq, made = calls.service.asked(), FaqEntry(**_fields(whole))
-            with writing:
-                if faq.get(made.id) is not None:
-                    raise HTTPException(409, "there is an entry of this id: PUT replaces it")
-                faq.add(made)
+            if faq.get(made.id) is not None:
+                raise HTTPException(409, "there is an entry of this id: PUT replaces it")
+            faq.add(made)
             return entry_answer(made)
 
-        return await calls.answer(work, status=201)
+        return await calls.answer(work, status=201, turn=writing)
 
     @router.put(
         "/entries/{entry_id:path}",
@@ -117,11 +116,10 @@ def _writing(router: APIRouter, calls: Calls) -> None:
     async def put(entry_id: EntryId, body: FaqEntryBody) -> Response:
         def work(_: float) -> dict[str, Any]:
             made = FaqEntry(id=entry_id, **_fields(body))
-            with writing:
-                calls.service.asked().add(made, replace=True)
+            calls.service.asked().add(made, replace=True)
             return entry_answer(made)
 
-        return await calls.answer(work)
+        return await calls.answer(work, turn=writing)
 
     @router.delete(
         "/entries/{entry_id:path}",
@@ -131,11 +129,10 @@ def _writing(router: APIRouter, calls: Calls) -> None:
     )
     async def delete(entry_id: EntryId) -> Response:
         def work(_: float) -> dict[str, Any]:
-            with writing:
-                there = calls.service.asked().delete(_existing(calls, entry_id).id)
+            there = calls.service.asked().delete(_existing(calls, entry_id).id)
             return {"deleted": int(there)}
 
-        return await calls.answer(work)
+        return await calls.answer(work, turn=writing)
 
 
 def _asked(calls: Calls, asked: FaqQuestion, waited_ms: float) -> dict[str, Any]:

@@ -43,16 +43,21 @@ class Workers:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="serve")
         self._threads, self._most, self._timeout_s = threads, threads + queue, timeout_s
         self._mean_s = 0.05
+        self._held = 0
         self.under_way = 0
         self.refused = 0
 
     @property
     def waiting(self) -> int:
-        """How many wait for a thread."""
-        return max(self.under_way - self._threads, 0)
+        """How many wait for a thread, or for their turn."""
+        return max(self.under_way - self._held - self._threads, 0) + self._held
 
-    async def run(self, function: Callable[[float], T]) -> T:
+    async def run(self, function: Callable[[float], T], *, turn: asyncio.Lock | None = None) -> T:
         """Run a function in a thread, with the moment at which it was asked for (monotonic).
+
+        Args:
+            function: What to run.
+            turn: Held meanwhile. Those that wait for it take no thread from others.
 
         Raises:
             BusyError: The line is full.
@@ -64,9 +69,10 @@ class Workers:
             raise BusyError(self._retry_after_s())
         asked = monotonic()
         self.under_way += 1
-        future = asyncio.get_running_loop().run_in_executor(
-            self._pool, self._in_time, function, asked
-        )
+        if turn is None:
+            future = self._begun(function, asked)
+        else:
+            future = asyncio.ensure_future(self._in_turn(turn, function, asked))
         future.add_done_callback(self._ended)
         try:
             return await asyncio.wait_for(asyncio.shield(future), self._timeout_s)
@@ -76,6 +82,21 @@ class Workers:
     def close(self) -> None:
         """Wait for what is under way, and let the threads go."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _begun(self, function: Callable[[float], T], asked: float) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._pool, self._in_time, function, asked)
+
+    async def _in_turn(self, turn: asyncio.Lock, function: Callable[[float], T], asked: float) -> T:
+        self._held += 1
+        try:
+            await turn.acquire()
+        finally:
+            self._held -= 1
+        try:
+            return await self._begun(function, asked)
+        finally:
+            turn.release()
 
     def _in_time(self, function: Callable[[float], T], asked: float) -> T:
         begun = monotonic()

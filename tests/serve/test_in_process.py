@@ -112,6 +112,31 @@ def test_searches_that_wait_for_the_model_are_encoded_together(client: Client) -
     assert done.batches - before.batches <= 2
 
 
+def test_writers_that_wait_for_each_other_keep_no_search_waiting(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each held a thread while it waited: as many as there are threads left none."""
+    asked, gate, begun = client(threads=2), threading.Event(), threading.Event()
+    faq = asked.app.state.service.asked()
+    add = faq.add
+
+    def slow(*args: Any, **options: Any) -> int:
+        begun.set()
+        gate.wait(PATIENCE_S)
+        return add(*args, **options)
+
+    monkeypatch.setattr(faq, "add", slow)
+    body = {"answer": "Yes.", "phrasings": ["Do you?"]}
+    with ThreadPoolExecutor(3) as pool:
+        written = [pool.submit(asked.put, f"/faq/entries/e{n}", json=body) for n in range(3)]
+        try:
+            assert begun.wait(PATIENCE_S)
+            assert asked.post("/search", json={"query": "Chapter 1."}).status_code == 200
+        finally:
+            gate.set()
+        assert [each.result(PATIENCE_S).status_code for each in written] == [200] * 3
+
+
 def test_feedback_that_was_kept_is_learned_from_while_the_service_runs(client: Client) -> None:
     """It holds the folder: `faq calibrate` needed it stopped."""
     asked = client()

@@ -61,6 +61,33 @@ async def test_what_takes_too_long_is_given_up_and_keeps_its_place_until_it_ends
     workers.close()
 
 
+async def test_those_that_wait_for_their_turn_leave_the_threads_to_others() -> None:
+    """Writers that waited for each other in threads left none for a search."""
+    gate, turn = threading.Event(), asyncio.Lock()
+    workers = Workers(threads=2, queue=2, timeout_s=60)
+    order: list[int] = []
+
+    def write(n: int) -> bool:
+        order.append(n)
+        return gate.wait(60)
+
+    writers = [
+        asyncio.create_task(workers.run(lambda _, n=n: write(n), turn=turn)) for n in range(3)
+    ]
+    await asyncio.sleep(0)
+    assert await workers.run(lambda _: "found") == "found"
+    assert (workers.under_way, workers.waiting) == (3, 2)
+    waits = asyncio.create_task(workers.run(lambda _: gate.wait(60)))
+    await asyncio.sleep(0)
+    with pytest.raises(BusyError):  # they count all the same
+        await workers.run(lambda _: True, turn=turn)
+    gate.set()
+    assert await asyncio.gather(*writers, waits) == [True] * 4
+    assert order == [0, 1, 2]
+    assert (workers.under_way, workers.waiting, turn.locked()) == (0, 0, False)
+    workers.close()
+
+
 async def test_an_error_comes_back_as_it_was_raised() -> None:
     workers = Workers(threads=1, queue=0, timeout_s=60)
 
