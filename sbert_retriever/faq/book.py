@@ -317,7 +317,7 @@ class Faq(Improving):
         given = [entry for path in paths for entry in read_entries(path)]
         stale: set[str] = set()
         if prune:
-            stale = {entry.id for entry in self._shelf.all()} - {entry.id for entry in given}
+            stale = self._shelf.ids() - {entry.id for entry in given}
         report = self._shelf.add(given, replacing=True)
         deleted = self._shelf.delete(sorted(stale))
         return ImportReport(entries=len(given), deleted=deleted, passages=report)

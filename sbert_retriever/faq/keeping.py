@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from qdrant_client import models
+
 from sbert_retriever.errors import InputError, InputTypeError, StoreRequestError
 from sbert_retriever.faq.entries import FaqEntry
 from sbert_retriever.faq.passages import HEAD, KIND, entry_of, head_id, passages_of
-from sbert_retriever.index.points import draft
+from sbert_retriever.index.points import SOURCE_KEY, draft
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.retriever.writing import said_elsewhere
 from sbert_retriever.types import IndexReport, Passage
@@ -47,6 +49,11 @@ class Shelf:
             if offset is None:
                 return
 
+    def ids(self) -> set[str]:
+        """The ids of all that has a passage, the remains of a write that was cut off among them."""
+        store = self._retriever.store
+        return store.connection.run(store.sources())
+
     def count(self) -> int:
         """How many entries there are."""
         return self._retriever.count({KIND: HEAD})
@@ -67,7 +74,7 @@ class Shelf:
             for part in parts:
                 self._check(part, replacing=replacing)
             for part in parts:
-                total = _joined(total, self._write(part, self._known(part)))
+                total = _joined(total, self._write(part))
         return total
 
     def edit(
@@ -100,7 +107,7 @@ class Shelf:
                 raise InputError(f"there is no entry {entry_id[:80]!r}: add it")
             new = replace(old, **changes)
             self._check([new], replacing=True)
-            self._write([new], {entry_id: old})
+            self._write([new])
         return new
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -108,16 +115,13 @@ class Shelf:
         with self._guard:
             return sum(self._retriever.delete(source=entry) > 0 for entry in dict.fromkeys(ids))
 
-    def _known(self, entries: Sequence[FaqEntry]) -> dict[str, FaqEntry]:
-        return self.get([entry.id for entry in entries])
-
     def _check(self, entries: Sequence[FaqEntry], *, replacing: bool) -> None:
         """Refuse entries that are there, and those with a passage that cannot be kept.
 
         Raises:
             InputError: There is one.
         """
-        if not replacing and (known := self._known(entries)):
+        if not replacing and (known := self.get([entry.id for entry in entries])):
             raise InputError(
                 f"entry {next(iter(known))[:80]!r} is there already: edit it, or add with "
                 "replace=True"
@@ -125,13 +129,18 @@ class Shelf:
         for passage in (each for entry in entries for each in self._passages(entry)):
             draft(passage, self._retriever.store.layout)
 
-    def _write(self, entries: Sequence[FaqEntry], known: dict[str, FaqEntry]) -> IndexReport:
+    def _write(self, entries: Sequence[FaqEntry]) -> IndexReport:
         new = [passage for entry in entries for passage in self._passages(entry)]
-        kept = {passage.id for passage in new}
         # Phrasings that are gone go first: none may lead to an answer that is not theirs any more.
-        gone = [p.id for old in known.values() for p in self._passages(old) if p.id not in kept]
-        if gone:
-            self._retriever.delete(gone)
+        # Which those are is asked of the collection: of a write that was cut off no entry tells.
+        store = self._retriever.store
+        theirs = models.MatchAny(any=[entry.id for entry in entries])
+        kept = models.HasIdCondition(has_id=[store.point_id(passage.id) for passage in new])
+        gone = self._retriever.delete(
+            filter=models.Filter(
+                must=[models.FieldCondition(key=SOURCE_KEY, match=theirs)], must_not=[kept]
+            )
+        )
         report = self._retriever.index(
             new, on_truncate=said_elsewhere(self._retriever) if self._answers else None
         )
@@ -140,7 +149,7 @@ class Shelf:
                 f"passage {report.failures[0].id[:80]!r} cannot be kept: "
                 f"{report.failures[0].reason}"
             )
-        return IndexReport(**{**vars(report), "deleted": len(gone)})
+        return IndexReport(**{**vars(report), "deleted": gone})
 
     def _passages(self, entry: FaqEntry) -> list[Passage]:
         return list(passages_of(entry, answers=self._answers))

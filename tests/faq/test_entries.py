@@ -17,7 +17,7 @@ from qdrant_client import QdrantClient
 
 from sbert_retriever import Faq, FaqEntry, Passage, Retriever
 from sbert_retriever.errors import CollectionNotFoundError, InputError, InputTypeError
-from sbert_retriever.faq.passages import normalised
+from sbert_retriever.faq.passages import normalised, passages_of
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.transfer import copy_collection, rebuild
 
@@ -141,6 +141,22 @@ def test_an_entry_that_cannot_be_kept_changes_nothing(shop: Faq, entries, change
     assert shop.get("new") is None
     assert shop.retriever.count() == 5
     assert shop.ask("What are your opening hours?").entry == entries[0]
+
+
+def test_what_a_write_that_was_cut_off_left_leads_to_no_later_answer(
+    shop: Faq, entries, tmp_path: Path
+) -> None:
+    """No entry had the phrasing, so that none was asked to give it up."""
+    written = list(passages_of(replace(entries[0], phrasings=["open", "lost"]), answers=False))
+    shop.retriever.index(written[1:])  # and the process is killed before the head
+    shop.add(replace(entries[0], answer="New."), replace=True)
+    assert shop.ask("lost").answer is None
+    assert shop.retriever.count() == 5
+    other = list(passages_of(replace(entries[0], id="x", phrasings=["a", "lost"]), answers=False))
+    shop.retriever.index(other[1:])
+    (tmp_path / "faq.csv").write_text("id,question,answer\nnew,How new?,Quite.\n")
+    shop.load(tmp_path / "faq.csv", prune=True)
+    assert (shop.count(), shop.retriever.count()) == (1, 1)
 
 
 def test_a_collection_of_passages_is_no_faq(tmp_path: Path) -> None:
