@@ -101,9 +101,13 @@ class Gate:
         headers = _headers(scope)
         self._check_host(headers)
         path, method = scope["path"], scope["method"]
-        if not self._settings.keys or method == "OPTIONS":
-            return
         is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+        if method == "OPTIONS":
+            return
+        if not self._settings.keys:
+            if not is_open:
+                self._check_site(headers)
+            return
         if is_open and method not in _WITH_BODY:  # whose body would be read
             return
         if not self._settings.keys.accept(_key(headers)):
@@ -120,6 +124,17 @@ class Gate:
         if _host_name(headers.get("host", "")) not in _LOCAL_NAMES:
             raise Refusal(
                 403, "this service answers to localhost alone: set API keys to give it other names"
+            )
+
+    def _check_site(self, headers: dict[str, str]) -> None:
+        """Keep out other pages: a picture's address would be enough to set work off."""
+        allowed = self._settings.origins
+        if headers.get("sec-fetch-site") != "cross-site" or "*" in allowed:
+            return
+        if headers.get("origin") not in allowed:
+            raise Refusal(
+                403,
+                "another web page sent this: let it in with --allow-origin, or set API keys",
             )
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:

@@ -180,6 +180,37 @@ def test_what_was_asked_in_vain_is_put_together_while_the_service_runs(client: C
     assert asked.get("/faq/gaps", params={"threshold": 2}).status_code == 422
 
 
+def test_other_pages_set_nothing_off(client: Client) -> None:
+    """Any page could have what was asked in vain put together, again and again, as a picture."""
+    foreign = {"sec-fetch-site": "cross-site"}
+    asked = client()
+    answer = asked.get("/faq/gaps", headers=foreign)
+    assert answer.status_code == 403
+    assert "another web page" in answer.json()["error"]["message"]
+    for path in ("/", "/healthz", "/static/api.js"):  # a link to the page is followed
+        assert asked.get(path, headers=foreign).status_code == 200
+    for site in ("same-origin", "same-site", "none"):
+        assert asked.get("/faq/gaps", headers={"sec-fetch-site": site}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent", "status"),
+    [
+        ({"origins": ("https://a.org",)}, {"origin": "https://a.org"}, 200),
+        ({"origins": ("https://a.org",)}, {"origin": "https://b.org"}, 403),
+        ({"origins": ("https://a.org",)}, {}, 403),
+        ({"origins": ("*",)}, {"origin": "https://b.org"}, 200),
+        ({"keys": Keys(["a key of some length"])}, {"x-api-key": "a key of some length"}, 200),
+    ],
+)
+def test_other_pages_that_are_allowed_or_have_a_key_are_let_in(
+    client: Client, settings: Any, sent: dict[str, str], status: int
+) -> None:
+    asked = client(**settings)
+    answer = asked.get("/faq/gaps", headers={"sec-fetch-site": "cross-site", **sent})
+    assert answer.status_code == status
+
+
 def test_to_learn_needs_a_key_as_to_write_does(client: Client) -> None:
     asked = client(keys=Keys(["a key of some length"]))
     assert asked.post("/faq/calibrate", json={}).status_code == 401
