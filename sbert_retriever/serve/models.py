@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sbert_retriever.encoder.micro_batch import MicroBatchedEncoder
@@ -15,6 +16,22 @@ from sbert_retriever.types import DEFAULT_RERANKER, Encoder
 
 if TYPE_CHECKING:
     from sbert_retriever.encoder.cross_encoder import CrossEncoder
+
+
+class Wanted(Enum):
+    """What a cross-encoder is wanted for, and what to do where there is none."""
+
+    REQUEST = (
+        "the request asks for a rerank",
+        "leave budget_ms, candidates, rerank_mode, rerank_threshold and profile out",
+    )
+    PROFILE = (
+        "the collection's profile asks for a rerank",
+        "save one with the collection that does not",
+    )
+    FAQ = ("the FAQ is to be reranked", "leave --faq-rerank out")
+    ROUTE = ("/rerank takes a cross-encoder", "do without it")
+    MEASURE = ("the measurement takes a cross-encoder", "do without it")
 
 
 class SharedModels:
@@ -48,15 +65,18 @@ class SharedModels:
         """Run a function in the models' thread, after those that asked before."""
         return self._thread.submit(function, *args).result()
 
-    def reranker(self) -> Reranker:
+    def reranker(self, wanted: Wanted) -> Reranker:
         """The second stage, loaded once.
+
+        Args:
+            wanted: What it is for.
 
         Raises:
             InputError: There is no such model on this machine.
         """
         with self._guard:
             if self._reranker is None:
-                self._scorer = self._loaded()
+                self._scorer = self._loaded(wanted)
                 self._reranker = Reranker(SharedScorer(self._scorer, turn=self.turn))
             return self._reranker
 
@@ -66,7 +86,7 @@ class SharedModels:
         Raises:
             InputError: There is no such model on this machine.
         """
-        scorer = self.reranker().scorer
+        scorer = self.reranker(Wanted.ROUTE).scorer
         if not isinstance(scorer, SharedScorer):
             raise TypeError(f"expected a SharedScorer, found {type(scorer).__name__}")
         return scorer
@@ -77,7 +97,7 @@ class SharedModels:
         Raises:
             InputError: There is no such cross-encoder on this machine.
         """
-        self.reranker()
+        self.reranker(Wanted.MEASURE)
         if self._scorer is None:
             raise TypeError("the cross-encoder is not loaded")
         return self.encoder.encoder, self._scorer
@@ -86,13 +106,14 @@ class SharedModels:
         """Wait for what is under way."""
         self._thread.shutdown(wait=True)
 
-    def _loaded(self) -> CrossEncoder:
+    def _loaded(self, wanted: Wanted) -> CrossEncoder:
         from sbert_retriever.encoder.cross_encoder import CrossEncoder
 
         try:
             return CrossEncoder.load(self.reranker_name, device=self._device, dtype=self._dtype)
         except ModelNotFoundError as error:
+            why, instead = wanted.value
             raise InputError(
-                f"a rerank was asked for, and this service has no cross-encoder "
-                f"{self.reranker_name!r}: leave budget_ms, candidates and profile out"
+                f"{why}, and there is no {self.reranker_name!r} on this machine: {instead}, or "
+                "start the service with --reranker and a model that is there"
             ) from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sbert_retriever.errors import CollectionNotFoundError, InputError, SbertError
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.serve.logs import LOGGER
-from sbert_retriever.serve.models import SharedModels
+from sbert_retriever.serve.models import SharedModels, Wanted
 from sbert_retriever.serve.paper import Paper
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ class Service:
         if self.retriever is None:
             raise CollectionNotFoundError("this service has no collection to search, only an FAQ")
         saved = self.retriever.profile
-        if not rerank and (saved is None or not saved.reranks):
+        standing = saved is not None and saved.reranks
+        if not rerank and not standing:
             return self.retriever
         if self._reranked is None:
-            self._reranked = self.retriever.with_reranker(self.models.reranker())
+            wanted = Wanted.PROFILE if standing else Wanted.REQUEST
+            self._reranked = self.retriever.with_reranker(self.models.reranker(wanted))
         return self._reranked
 
     def asked(self) -> Faq:
@@ -160,7 +162,7 @@ def open_service(
             served.faq = Faq.open(
                 location,
                 collection_name=faq_name,
-                reranker=models.reranker() if faq_rerank else None,
+                reranker=models.reranker(Wanted.FAQ) if faq_rerank else None,
                 log_unanswered=log_unanswered,
                 log=log,
                 **common,

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvicorn
@@ -20,10 +21,11 @@ from sbert_retriever.serve.gate import Gate
 from sbert_retriever.serve.keys import Keys, read_keys
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
 from sbert_retriever.serve.metrics import Metrics
-from sbert_retriever.serve.models import SharedModels
+from sbert_retriever.serve.models import SharedModels, Wanted
 from sbert_retriever.serve.run import _listener, _Server
 from sbert_retriever.serve.workers import BusyError, OverdueError, Workers
 from sbert_retriever.testing import HashEncoder
+from sbert_retriever.types import Profile
 
 KEY = "0123456789abcdef"
 
@@ -350,6 +352,27 @@ def test_what_is_over_a_limit_is_refused_in_one_sentence() -> None:
     with pytest.raises(InputError, match="question has 12 characters, expected 11 at most"):
         calls.check_text("question", "123456 12345", questions=2)
     calls.service.close()
+
+
+def test_a_cross_encoder_that_is_not_there_is_told_of_by_who_asked_for_it() -> None:
+    """All were told to leave budget_ms out, which one of them gives."""
+    retriever = SimpleNamespace(profile=None, with_reranker=None, close=lambda: None)
+    service = Service(SharedModels(HashEncoder(), reranker="/no/such/model"), retriever)
+    said = "there is no '/no/such/model' on this machine"
+    with pytest.raises(InputError, match=f"the request asks .* {said}: leave budget_ms"):
+        service.searched(rerank=True)
+    retriever.profile = Profile.named("accurate")
+    for rerank in (True, False):
+        with pytest.raises(InputError, match=f"the collection's profile asks .* {said}: save"):
+            service.searched(rerank=rerank)
+    with pytest.raises(InputError, match=f"the measurement takes .* {said}") as measured:
+        service.paper.efficiency()
+    with pytest.raises(InputError, match=f"/rerank takes .* {said}") as routed:
+        service.models.scorer()
+    with pytest.raises(InputError, match="leave --faq-rerank out, or start the service with"):
+        service.models.reranker(Wanted.FAQ)
+    assert "budget_ms" not in f"{measured.value} {routed.value}"
+    service.close()
 
 
 # Metrics --------------------------------------------------------------------------------
