@@ -177,6 +177,29 @@ def test_the_paper_counts_passes_and_measures_this_machine(page) -> None:
     assert page.locator("#cross-time").inner_text() != before
 
 
+def test_who_has_no_key_can_leave_the_dialog(browser, locked) -> None:
+    """It kept an empty key, which was refused, and was there again at once."""
+    context = browser.new_context(base_url=locked.address)
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    page.goto("/")
+    page.wait_for_selector("#key-dialog[open]")
+    page.keyboard.press("Enter")
+    assert page.locator("#key-dialog[open]").count() == 1  # nothing is no key
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert "An API key is wanted" in page.locator("#trouble").inner_text()
+    assert page.locator("#key-dialog[open]").count() == 0
+    assert page.evaluate("sessionStorage.length") == 0
+    page.reload()
+    page.wait_for_selector("#key-dialog[open]")
+    page.fill("#key", locked.key)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("body[data-ready]")
+    assert page.locator("#trouble").is_hidden()
+    context.close()
+
+
 def test_sentences_are_compared_by_three_poolings(page, minilm) -> None:
     """The mean is that of the model itself; the others differ."""
     page.click("#tab-paper")

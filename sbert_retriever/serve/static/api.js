@@ -35,18 +35,23 @@ async function reason(answer) {
 }
 
 function askForKey(refused) {
-  asking ??= new Promise((resolve) => {
+  asking ??= new Promise((resolve, reject) => {
     const dialog = byId("key-dialog");
     byId("key-reason").textContent = refused
       ? "That key is not known here."
       : "It is kept in this tab until you close it.";
     byId("key").value = "";
+    dialog.returnValue = "";
     dialog.showModal();
     dialog.addEventListener(
       "close",
       () => {
-        sessionStorage.setItem(KEPT, byId("key").value.trim());
         asking = null;
+        if (dialog.returnValue !== "given") {
+          reject(new Error("An API key is wanted: ask again, or reload the page, to give one."));
+          return;
+        }
+        sessionStorage.setItem(KEPT, byId("key").value.trim());
         resolve();
       },
       { once: true },
