@@ -53,6 +53,8 @@ class Contender:
         encode_queries: Questions to vectors.
         rerank: Pairs to scores.
         index: Passages into a new collection in a folder.
+        device: Where it runs, where it says so.
+        dtype: In which floating type, where it says so.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Contender:
     encode_queries: Callable[[list[str]], object] | None = None
     rerank: Callable[[Pairs], object] | None = None
     index: Callable[[list[str], Path], Filled] | None = None
+    device: str | None = None
+    dtype: str | None = None
 
 
 def ours(models: Models) -> Contender:
@@ -87,4 +91,6 @@ def ours(models: Models) -> Contender:
         encode_queries=encoder.encode_queries,
         rerank=None if scorer is None else scorer.score,
         index=index,
+        device=encoder.device,
+        dtype=encoder.dtype,
     )

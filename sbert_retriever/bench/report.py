@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from sbert_retriever.bench.contenders import Models
+from sbert_retriever.bench.contenders import Contender, Models
 from sbert_retriever.bench.measure import Measured
 
 
@@ -34,8 +34,14 @@ def table(found: Sequence[Measured]) -> str:
     return "\n".join(_line(row, widths) for row in rows)
 
 
-def as_json(found: Iterable[Measured], models: Models) -> dict[str, Any]:
-    """Everything: the machine, the versions, the models, and the rate of every round."""
+def as_json(found: Iterable[Measured], models: Models, first: Contender) -> dict[str, Any]:
+    """Everything: the machine, the versions, the models, and the rate of every round.
+
+    Args:
+        found: What was measured.
+        models: As they were asked for.
+        first: Whose device and floating type are said, and not "auto".
+    """
     from sbert_retriever.tradeoff.machine import machine
 
     return {
@@ -43,8 +49,8 @@ def as_json(found: Iterable[Measured], models: Models) -> dict[str, Any]:
         "versions": versions(),
         "bi_encoder": models.bi_encoder,
         "cross_encoder": models.cross_encoder,
-        "device": models.device,
-        "dtype": models.dtype,
+        "device": first.device or models.device,
+        "dtype": first.dtype or models.dtype,
         "cases": [
             {
                 "case": m.case,

@@ -97,7 +97,7 @@ def bench(
             on_note=(lambda _: None) if quiet else say,
         )
         found = run(plan, names)
-    report = as_json(found, models)
+    report = as_json(found, models, plan.contenders[0])
     if output is not None:
         Path(output).write_text(json_format.dumps(report, indent=2) + "\n", encoding="utf-8")
     if json:

@@ -129,7 +129,9 @@ def test_the_table_sets_each_beside_the_first_of_its_case():
         "short  b            10.0    10.0     10.0   3.00  texts/s",
         "long   a             1.0     1.0      1.0         texts/s",
     ]
-    report = as_json(found, Models(bi_encoder="m", cross_encoder=None))
+    ran = Contender(name="a", device="cpu", dtype="float32")
+    report = as_json(found, Models(bi_encoder="m", cross_encoder=None), ran)
+    assert (report["device"], report["dtype"]) == ("cpu", "float32")  # as it ran, and not "auto"
     assert report["cases"][1]["rates"] == [10.0, 10.0, 10.0]
     assert report["versions"]["torch"]
 
