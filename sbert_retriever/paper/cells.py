@@ -25,12 +25,14 @@ class Cell:
         settings: All that the result depends on; a kept result with others is measured again.
         make: Measures it.
         needs: The folders of data that this takes.
+        tidy: Lets go of what `make` left, once the result is kept.
     """
 
     name: str
     settings: Mapping[str, Any]
     make: Callable[[], Result] = field(compare=False)
     needs: tuple[str, ...] = ()
+    tidy: Callable[[], None] = field(default=lambda: None, compare=False)
 
 
 class Cells:
@@ -73,6 +75,7 @@ class Cells:
         beside = path.with_suffix(".tmp")
         beside.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         beside.replace(path)
+        cell.tidy()
         return result
 
     def facts(self, cells: list[Cell]) -> tuple[float, list[str]]:

@@ -25,6 +25,8 @@ _NLI_LABELS = ("contradiction", "entailment", "neutral")
 _PARTS = {"u": "u", "v": "v", "|u-v|": "diff", "u*v": "prod"}
 _EVERYTHING = ("stsb-dev", "stsb", "sts", "transfer", "arguments")
 _BATCH = 16
+_TOLD = 8
+"""Characters of a run's folder that tell its configuration."""
 
 
 def bi_encoder_cell(
@@ -159,6 +161,7 @@ def _cell(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
         },
         make=lambda: _made(study, name, config, wanted),
         needs=_needs(config, wanted),
+        tidy=lambda: let_go(study, name),
     )
 
 
@@ -175,7 +178,6 @@ def _made(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
     load = load_cross_encoder if config.get("kind") == "cross-encoder" else load_bi_encoder
     model = load(str(folder), options)
     figures = {what: measure(model, what, study) for what in wanted}
-    shutil.rmtree(folder)
     return {"steps": report, "figures": figures}
 
 
@@ -190,7 +192,7 @@ def trained(
         config: As a TOML file would have it.
 
     Returns:
-        What each step did, and the model's folder, which the caller lets go.
+        What each step did, and the model's folder: `let_go` when the result is kept.
 
     Raises:
         ReadError: A file of data is absent, or a line of it does not fit.
@@ -200,8 +202,18 @@ def trained(
     from sbert_retriever.training.trainer import Trainer
 
     # A run of another configuration is another run, whatever became of that one.
-    told = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
-    folder = study.folder / "runs" / f"{name}-{told}"
+    told = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:_TOLD]
+    folder = _runs(study) / f"{name}-{told}"
     trainer = Trainer(config_from(config), folder, data=study.data)
     report = trainer.train(resume=folder.exists())
     return [asdict(step) for step in report.steps], folder
+
+
+def let_go(study: Study, name: str) -> None:
+    """Delete the model of a run, of whatever configuration."""
+    for folder in _runs(study).glob(f"{name}-{'?' * _TOLD}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(study: Study) -> Path:
+    return study.folder / "runs"

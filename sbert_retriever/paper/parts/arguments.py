@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +17,7 @@ from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import ARGUMENTS
 from sbert_retriever.paper.section import Section, Table, mean_of, ordering, pick, shown
 from sbert_retriever.paper.study import FROZEN, NEEDS, PACKAGED, Study
-from sbert_retriever.paper.trainings import Settings, trained
+from sbert_retriever.paper.trainings import Settings, let_go, trained
 
 Kind: TypeAlias = Literal["bi-encoder", "cross-encoder"]
 _CUTS = {"10-fold": 10, "cross-topic": 4}
@@ -60,9 +59,9 @@ def _cross_encoder_cell(study: Study) -> Cell:
 
 
 def _fold_cell(study: Study, kind: str, cut: str, fold: int) -> Cell:
-    size = study.size
+    size, name = study.size, _name(kind, cut, fold)
     return Cell(
-        name=f"train/arguments-{kind}-{cut}-{fold}",
+        name=f"train/{name}",
         settings={
             "start": study.start,
             "arguments": size.arguments,
@@ -72,13 +71,18 @@ def _fold_cell(study: Study, kind: str, cut: str, fold: int) -> Cell:
         },
         make=lambda: _made(study, kind, cut, fold),
         needs=NEEDS["arguments"],
+        tidy=lambda: let_go(study, name),
     )
+
+
+def _name(kind: str, cut: str, fold: int) -> str:
+    return f"arguments-{kind}-{cut}-{fold}"
 
 
 def _made(study: Study, kind: str, cut: str, fold: int) -> Result:
     arguments = study.arguments()
     train, test = list(_rows(arguments, cut))[fold]
-    name = f"arguments-{kind}-{cut}-{fold}"
+    name = _name(kind, cut, fold)
     steps, folder = trained(study, name, _config(study, kind, arguments, train))
     load = load_cross_encoder if kind == "cross-encoder" else load_bi_encoder
     model = load(str(folder), ModelOptions(device=study.device))
@@ -86,7 +90,6 @@ def _made(study: Study, kind: str, cut: str, fold: int) -> Result:
     left, right = (tuple(texts[row] for row in test) for texts in (pairs.left, pairs.right))
     scores = next(iter(pair_scores(model, left, right).values()))
     figures = correlations(np.array(pairs.gold)[test], scores)
-    shutil.rmtree(folder)
     return {"steps": steps, "pairs": len(test), "figures": figures}
 
 

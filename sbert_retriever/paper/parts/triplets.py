@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from sbert_retriever.evaluation.models import ModelOptions, load_bi_encoder
 from sbert_retriever.evaluation.triplets import scifact_triplets
 from sbert_retriever.paper.cells import Cell, Result
@@ -12,7 +10,7 @@ from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import TRIPLETS
 from sbert_retriever.paper.section import Section, Table, mean_of, pick, shown, spread
 from sbert_retriever.paper.study import FROZEN, NEEDS, PACKAGED, Study, measure, taken
-from sbert_retriever.paper.trainings import trained
+from sbert_retriever.paper.trainings import let_go, trained
 
 _ROWS = ("mean", "static", "random", *PACKAGED)
 _FIGURES = ("accuracy_euclidean", "accuracy_cosine")
@@ -38,6 +36,7 @@ def _trained_cell(study: Study, seed: int) -> Cell:
         },
         make=lambda: _made(study, seed),
         needs=NEEDS["triplets"],
+        tidy=lambda: let_go(study, f"triplets-seed{seed}"),
     )
 
 
@@ -67,7 +66,6 @@ def _made(study: Study, seed: int) -> Result:
     steps, folder = trained(study, f"triplets-seed{seed}", config)
     model = load_bi_encoder(str(folder), ModelOptions(device=study.device))
     figures = {"triplets": measure(model, "triplets", study)}
-    shutil.rmtree(folder)
     return {"steps": steps, "figures": figures}
 
 
