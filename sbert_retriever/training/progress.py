@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -177,7 +178,8 @@ class Progress:
         """What writes a step's entries into the log."""
 
         def log(entry: Mapping[str, Any]) -> None:
-            whole = {"step": step, **entry}
+            # float16's first updates overflow on purpose, and JSON knows no infinity.
+            whole = {"step": step, **{name: _finite(value) for name, value in entry.items()}}
             with (self._folder / _LOG).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(whole) + "\n")
             if on_log is not None:
@@ -230,6 +232,10 @@ class Progress:
         last = self.last_checkpoint(number, name)
         # Before the first update there may be an entry too, which is made again.
         return int(last.name.rpartition("-")[2]) if last else -1
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def is_first_process() -> bool:

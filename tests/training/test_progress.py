@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,11 @@ def test_how_many_checkpoints_are_kept_may_change(tmp_path: Path) -> None:
     begun(tmp_path / "run", keep_checkpoints=9).open(resume=True)
     with pytest.raises(InputError, match="another seed"):
         begun(tmp_path / "other", seed=1).open(resume=True)
+
+
+def test_a_number_that_is_none_is_null_in_the_log(tmp_path: Path) -> None:
+    """float16's first updates overflow: JSON has no Infinity."""
+    progress = Progress(tmp_path, {"steps": []})
+    progress.logger("nli", None)({"update": 1, "grad_norm": math.inf, "loss": 0.5})
+    line = (tmp_path / "training.jsonl").read_text()
+    assert line == '{"step": "nli", "update": 1, "grad_norm": null, "loss": 0.5}\n'
