@@ -56,6 +56,8 @@ def _save_pair_model(model: PairModel, folder: Path) -> None:
     with without_progress_bars():
         model.transformer.save_pretrained(folder)
     copy_tokenizer(model.checkpoint.transformer, folder)
+    if model.checkpoint.lowercase:
+        _write_json(folder / "sentence_bert_config.json", _sizes(model.checkpoint))
     _set_length(folder, model.checkpoint.max_length)
     if model.checkpoint.prompts:
         _write_json(folder / "config_sentence_transformers.json", _whole(model.checkpoint))
@@ -100,12 +102,12 @@ def _write_transformer(model: TextModel, folder: Path) -> None:
     with without_progress_bars():
         model.transformer.save_pretrained(folder)
     copy_tokenizer(model.checkpoint.transformer, folder)
-    sizes = {
-        "max_seq_length": model.checkpoint.max_length,
-        "do_lower_case": model.checkpoint.lowercase,
-    }
-    _write_json(folder / "sentence_bert_config.json", sizes)
+    _write_json(folder / "sentence_bert_config.json", _sizes(model.checkpoint))
     _set_length(folder, model.checkpoint.max_length)
+
+
+def _sizes(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    return {"max_seq_length": checkpoint.max_length, "do_lower_case": checkpoint.lowercase}
 
 
 def _set_length(folder: Path, max_length: int | None) -> None:

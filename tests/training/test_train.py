@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from sentence_transformers import CrossEncoder as TheirCrossEncoder
 from sentence_transformers import SentenceTransformer
 
 from sbert_retriever import BiEncoder, CrossEncoder, Passage, Retriever, Trainer
+from sbert_retriever.encoder.checkpoint import read_checkpoint
 from sbert_retriever.encoder.two_encoders import TwoEncoders
 from sbert_retriever.errors import InputError, ModelError, ModelFormatError, ReadError
 from sbert_retriever.training.config_file import config_from
@@ -120,6 +123,18 @@ def _identity() -> Any:
     import torch
 
     return torch.nn.Identity()
+
+
+def test_a_cross_encoder_of_a_bi_encoder_that_lower_cases_does_so_too(
+    train, tiny: str, tmp_path: Path
+) -> None:
+    """It was saved without the switch, and read capitals as unknown words from then on."""
+    lowering = tmp_path / "lowering"
+    shutil.copytree(tiny, lowering)
+    sizes = json.dumps({"max_seq_length": 32, "do_lower_case": True})
+    (lowering / "sentence_bert_config.json").write_text(sizes)
+    made = train("pair-regression", "sts", {}, kind="cross-encoder", model=str(lowering))
+    assert read_checkpoint(made).lowercase
 
 
 def test_two_encoders_are_saved_and_loaded_as_a_pair(train) -> None:
