@@ -44,6 +44,11 @@ class Runner:
             raise InputError(f"--index is for the task retrieval, and the task is {plan.task}")
         if index is None and live["tenant"] is not None:
             raise InputError("--tenant is of a live collection: name that with --index")
+        if index is not None and (label is not None or how.pooling is not None):
+            raise InputError(
+                "--pooling and --label say how a model is loaded, and a live collection says that "
+                "itself: leave them out, or leave --index out"
+            )
         self._plan, self._how = plan, how
         self._label = int(label) if label is not None and label.isdigit() else label
         self._index, self._live_settings = index, live

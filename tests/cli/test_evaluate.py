@@ -101,6 +101,9 @@ def test_retrieval_exact_and_live_and_of_a_run(run, tiny, tmp_path):
     )
     assert made.code == 0, made.err
     live = run(*words, "--measures", "MRR@3,nDCG@10", "--index", index).json
+    refused = run(*words, "--index", index, "--pooling", "cls")
+    assert refused.code == 2
+    assert "a live collection says that itself" in refused.err
     assert live["MRR@3"] == exact["MRR@3"]
     trec = tmp_path / "a.run"
     trec.write_text("q Q0 b 1 2.0 x\nq Q0 a 2 1.0 x\n")
