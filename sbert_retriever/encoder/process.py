@@ -7,13 +7,22 @@ not answer in the child, and waiting for it never ends. So a child works in one 
 from __future__ import annotations
 
 import os
+import threading
 
 import torch
 
 from sbert_retriever.errors import ModelError
 
 _HOME = os.getpid()
-_settled = {_HOME}
+
+
+class _Settled(threading.local):
+    """In which process a thread was told to work alone: each has its own number of threads."""
+
+    process = _HOME
+
+
+_settled = _Settled()
 
 
 def in_forked_child() -> bool:
@@ -22,12 +31,12 @@ def in_forked_child() -> bool:
 
 
 def settle(device: torch.device) -> None:
-    """Make torch usable in this process, once.
+    """Make torch usable in this thread of this process, once.
 
     Raises:
         ModelError: The process is a forked child and the device is a GPU.
     """
-    if os.getpid() in _settled:
+    if os.getpid() == _settled.process:
         return
     if device.type != "cpu":
         raise ModelError(
@@ -35,4 +44,4 @@ def settle(device: torch.device) -> None:
             "with the multiprocessing method 'spawn', or load with device='cpu'"
         )
     torch.set_num_threads(1)
-    _settled.add(os.getpid())
+    _settled.process = os.getpid()

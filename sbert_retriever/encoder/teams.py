@@ -18,6 +18,8 @@ from time import perf_counter
 
 import torch
 
+from sbert_retriever.encoder.process import in_forked_child
+
 _SOFT = 1
 """OpenMP's omp_pause_soft: threads end, settings stay."""
 # To start a team again takes some microseconds a thread, which is nothing beside so long a call.
@@ -63,8 +65,11 @@ def team(device: torch.device) -> Iterator[None]:
 
 
 def give_back() -> None:
-    """End this thread's team; its next product starts one. Nothing where there is no GNU OpenMP."""
-    pause = _pause()
+    """End this thread's team; its next product starts one. Nothing where there is no GNU OpenMP.
+
+    A forked child has its parent's team by name only: to end it would be to wait for ever.
+    """
+    pause = None if in_forked_child() else _pause()
     if pause is not None:
         pause(_SOFT)
 
