@@ -39,11 +39,11 @@ class VectorFile:
 
     def __init__(self, path: str | os.PathLike[str], dim: int) -> None:
         self.path = Path(path)
-        if self.path.is_dir():
-            raise InputError(f"{self.path} is a folder, expected a file: name one in it")
-        self._partial = self.path.with_name(f"{self.path.name}.{uuid4().hex[:12]}.partial")
         self._dim, self._rows = dim, 0
         try:
+            if self.path.is_dir():
+                raise InputError(f"{self.path} is a folder, expected a file: name one in it")
+            self._partial = self.path.with_name(f"{self.path.name}.{uuid4().hex[:12]}.partial")
             self._file = self._partial.open("xb")
         except OSError as error:
             raise InputError(

@@ -6,6 +6,7 @@ import errno
 import io
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,6 +215,18 @@ def test_a_folder_is_refused_before_anything_is_encoded(tiny, tmp_path, monkeypa
         with pytest.raises(InputError, match="is a folder, expected a file"):
             tiny.encode_to_file(["cat"], path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_a_folder_that_may_not_be_entered_is_refused(tiny, tmp_path, monkeypatch):
+    """Python before 3.14 raises where it looks at what lies there. Root may enter anything."""
+
+    def refused(path, *args, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_dir", refused)
+        with pytest.raises(InputError, match=r"v\.npy cannot be written \(Permission denied\)"):
+            tiny.encode_to_file(["cat"], tmp_path / "v.npy")
 
 
 class Full(io.BytesIO):
