@@ -15,7 +15,7 @@ import os
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from uuid import uuid4
@@ -66,7 +66,8 @@ def write_archive(file: Path, facts: Mapping[str, Any], members: Mapping[str, Pa
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror or error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # in a folder that may not be entered
+            part.unlink(missing_ok=True)
     return size
 
 

@@ -151,8 +151,19 @@ def _names(client: EmbeddedClient, collection_name: str | None) -> list[str]:
 
 def _check_place(target: Path) -> None:
     """Refuse a place that takes no file before anything is asked of a server or read."""
-    if target.is_dir() or not target.resolve().parent.is_dir():
+    with _told(target):
+        takes_one = not target.is_dir() and target.resolve().parent.is_dir()
+    if not takes_one:
         raise StoreError(f"{target} cannot be written: name a file in a folder that is there")
+
+
+@contextmanager
+def _told(target: Path) -> Iterator[None]:
+    """What the system refuses of a place, in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
 
 
 def _check_outside(target: Path, folders: Any) -> None:
@@ -270,7 +281,9 @@ def _of_server(connection: Connection, target: Path, name: str | None) -> Snapsh
     count = existing(connection, name)[1].count
     known = aliases_at(connection).get(name, name)
     engine = f"{SERVER} {server_version(connection)}"
-    with tempfile.TemporaryDirectory(prefix=".snapshot-", dir=target.resolve().parent) as folder:
+    with _told(target):
+        beside = tempfile.TemporaryDirectory(prefix=".snapshot-", dir=target.resolve().parent)
+    with beside as folder:
         fetched = Path(folder) / _SERVER_FILE
         fetch(connection, known, fetched)
         facts = _facts({name: count}, engine=engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -157,6 +158,18 @@ def test_a_place_that_takes_no_file_is_refused_before_the_server_is_asked(
     with pytest.raises(StoreError, match="cannot be written: name a file in a folder"):
         take(listener, tmp_path / place)
     assert listener.asked == []
+
+
+def test_a_folder_that_may_not_be_written_is_told_of_before_the_server_makes_one(
+    listener, tmp_path, monkeypatch
+):
+    def refused(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", refused)
+    with pytest.raises(StoreError, match=r"s\.tar\.gz cannot be written: Permission denied"):
+        take(listener, tmp_path / "s.tar.gz")
+    assert not any("snapshots" in path for _, path, *_ in listener.asked)
 
 
 def test_a_folders_snapshot_is_not_for_a_server(listener, folder, tmp_path):

@@ -11,6 +11,7 @@ import shutil
 import tarfile
 import threading
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -232,6 +233,24 @@ def test_the_part_of_another_run_stays_whoever_has_the_same_process_number(tmp_p
     assert write_archive(tmp_path / "s.tar", {}, {"0/a": held}) > 0
     assert other.read_bytes() == b"half of another snapshot"
     assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("methods", [("is_dir",), ("open", "unlink")])
+def test_a_folder_that_may_not_be_entered_takes_no_snapshot(folder, tmp_path, monkeypatch, methods):
+    """Python before 3.14 raises where it looks at what lies there. Root may enter anything."""
+
+    def refusing(method):
+        def refused(path, *args, **options):
+            if path.name.startswith("s.tar"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return method(path, *args, **options)
+
+        return refused
+
+    for name in methods:
+        monkeypatch.setattr(Path, name, refusing(getattr(Path, name)))
+    with pytest.raises(StoreError, match=r"s\.tar\.gz cannot be written: Permission denied"):
+        snapshot(folder, tmp_path / "s.tar.gz")
 
 
 def test_odd_places(corpus, folder, tmp_path, local):
