@@ -67,15 +67,18 @@ def check_path(path: Path) -> None:
     """Refuse a file that holds something else than scores of pairs: it would be written over.
 
     Raises:
-        InputError: It does.
+        InputError: It does, or cannot be read.
     """
-    if not path.exists():
-        return
     try:
+        if not path.exists():
+            return
         with path.open(encoding="utf-8") as file:
             first = file.readline()
         header = json.loads(first) if first else {"scorer": None}
-    except (OSError, ValueError):
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path} cannot be read ({reason}): give another path") from error
+    except ValueError:
         header = None
     if not isinstance(header, dict) or set(header) != {"scorer"}:
         raise InputError(

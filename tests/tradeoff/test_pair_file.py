@@ -1,6 +1,7 @@
 """Scores kept from run to run."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +49,21 @@ def test_a_file_of_another_kind_is_left_as_it_is(tmp_path, collection, queries, 
     with pytest.raises(InputError, match="give another path"):
         measure_tradeoff(collection, queries, scorer=scorer, pair_scores=path)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("method", ["exists", "open"])
+def test_a_file_that_may_not_be_read_is_told_of(tmp_path, scorer, monkeypatch, method):
+    """It was said to hold something else, or was a PermissionError."""
+    path = tmp_path / "pairs.jsonl"
+    path.touch()
+
+    def refused(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, method, refused)
+        with pytest.raises(InputError, match=r"pairs\.jsonl cannot be read \(Permission denied\)"):
+            PairFile(path, scorer)
 
 
 def test_an_empty_file_is_begun(tmp_path, scorer):
