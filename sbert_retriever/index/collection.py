@@ -393,7 +393,10 @@ class Collection:
         if not (yield from self.exists()):
             raise error
         facts = yield from self.facts()
-        if facts.contract != contract:
+        there = facts.contract
+        if there is not None and contract.sparse and _same(contract.sparse, there.sparse):
+            there = replace(there, sparse=contract.sparse)
+        if there != contract:
             raise ContractError(
                 f"collection {self.collection_name!r} was created a moment ago with other "
                 "settings: open it again"

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import ContractError, InputError, InputTypeError, ModelError
+from sbert_retriever.errors import (
+    ContractError,
+    InputError,
+    InputTypeError,
+    ModelError,
+    StoreRequestError,
+)
 from sbert_retriever.index.legs import Legs
 from sbert_retriever.search.hybrid import fused
 from sbert_retriever.sparse import Bm25
@@ -231,6 +237,19 @@ def test_a_number_that_a_server_reads_one_unit_off_is_the_same_number(engine):
     for other in (Bm25(avg_len=183.2727), Bm25(avg_len=length, names=False)):
         with pytest.raises(ContractError, match="words were asked for"):
             store.bind_sparse(other)
+
+
+def test_a_collection_that_was_made_meanwhile_may_have_a_number_one_unit_off(engine):
+    """A creation that is sent again, for want of an answer, is refused: the first one made it."""
+    length, refusal = 183.27272727272728, StoreRequestError("it exists")
+    store = engine.open(sparse=Bm25(avg_len=length)).store
+    contract = store.connection.run(store.facts()).contract
+    for other in (length, math.nextafter(length, 0), math.nextafter(length, 200)):
+        asked = replace(contract, sparse=Bm25(avg_len=other).identity)
+        store.connection.run(store._check_created(asked, refusal))
+    for sparse in (Bm25(avg_len=183.2727).identity, None):
+        with pytest.raises(ContractError, match="with other settings"):
+            store.connection.run(store._check_created(replace(contract, sparse=sparse), refusal))
 
 
 def test_a_collection_without_words_says_how_to_get_them(engine):
