@@ -416,6 +416,20 @@ def test_the_index_is_built_by_nothing_that_lies_in_the_working_folder(tmp_path,
         assert retriever.count() == 5
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no folder is deleted here while somebody is in it")
+def test_the_index_is_built_where_the_working_folder_was_deleted(tmp_path, monkeypatch):
+    """At Python's prompt that folder is on the path, without a name."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with open_folder(tmp_path / "index") as retriever:
+        retriever.index(PASSAGES)
+        monkeypatch.setattr(sys, "path", ["", *sys.path])
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        retriever.optimize()
+        assert retriever.count() == 5
+
+
 def test_a_failed_index_build_loses_nothing(many, monkeypatch):
     client, rows = many
     monkeypatch.setattr(sys, "executable", "/bin/false")

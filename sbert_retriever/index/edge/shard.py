@@ -279,8 +279,7 @@ def _load(shard_folder: Path) -> edge.EdgeShard:
 def _optimize_apart(shard_folder: Path) -> None:
     # -P: the folder in which somebody works may hold a `signal.py` of its own.
     command = [sys.executable, "-P", "-m", "sbert_retriever.index.edge.optimize", str(shard_folder)]
-    places = [place or str(Path.cwd()) for place in sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_places())}
     finished = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -291,6 +290,13 @@ def _optimize_apart(shard_folder: Path) -> None:
             f"{finished.returncode}: {' '.join(tail)}). Nothing is lost; searches stay exact and "
             "slower until it is built"
         )
+
+
+def _places() -> Iterator[str]:
+    """Where this process looks for modules; the working folder by its name, if it has one still."""
+    for place in sys.path:
+        with suppress(FileNotFoundError):  # deleted since
+            yield place or str(Path.cwd())
 
 
 def _give_up_copies() -> None:
