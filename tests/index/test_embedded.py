@@ -154,6 +154,13 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         open_folder("/proc/nowhere")
 
 
+def test_a_folder_that_was_deleted_under_its_reader_is_no_question_of_who_may_read(tmp_path):
+    with open_folder(tmp_path) as retriever:
+        (tmp_path / "default" / "collection.json").unlink()
+        with pytest.raises(StoreError, match=r"collection\.json cannot be read .*: restore it"):
+            retriever.info()
+
+
 @pytest.mark.parametrize("method", ["is_file", "read_text"])
 def test_a_folder_that_may_not_be_read(tmp_path, monkeypatch, method):
     """Another user's, or one that a service made as root."""
@@ -165,7 +172,7 @@ def test_a_folder_that_may_not_be_read(tmp_path, monkeypatch, method):
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, method, refused)
-        with pytest.raises(StoreError, match=r"\.json cannot be read \(Permission denied\)"):
+        with pytest.raises(StoreError, match=r"\.json cannot be read \(Permission denied\): open"):
             Retriever.open(tmp_path)
 
 

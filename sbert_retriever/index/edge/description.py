@@ -59,10 +59,11 @@ def read_description(place: Path) -> Description:
 
 
 def unreadable(file: Path, error: OSError) -> StoreError:
-    """What to raise where the system does not let a file be read."""
+    """What to raise where the system does not let a file be read, or has it no more."""
+    denied = isinstance(error, PermissionError)
+    advice = "open the collection as a user who may read and write its folder"
     return StoreError(
-        f"{file} cannot be read ({error.strerror}): open the collection as a user who may read and "
-        "write its folder"
+        f"{file} cannot be read ({error.strerror}): {advice if denied else 'restore it'}"
     )
 
 
