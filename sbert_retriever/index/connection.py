@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import numpy as np
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from sbert_retriever.errors import InputError, InputTypeError, StoreError
@@ -178,6 +179,8 @@ def connect(
 def _check_timeout(timeout_s: object) -> None:
     if timeout_s is None:
         return
+    if isinstance(timeout_s, np.generic):
+        timeout_s = timeout_s.item()
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
         raise InputTypeError(f"timeout_s is {timeout_s!r}, expected a number of seconds, or None")
     if not 0 < timeout_s < math.inf:

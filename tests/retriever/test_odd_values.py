@@ -7,6 +7,7 @@ import pytest
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, InputTypeError, ModelError, StoreError
+from sbert_retriever.index.connection import connect
 from sbert_retriever.testing import HashEncoder
 
 
@@ -149,3 +150,9 @@ def test_a_timeout_is_seconds(seconds):
     """Where nothing listens: the value is looked at before anything is sent."""
     with pytest.raises((InputError, InputTypeError), match=r"timeout_s is .*seconds"):
         Retriever.open("http://127.0.0.1:9", model=HashEncoder(dim=8), timeout_s=seconds)
+
+
+@pytest.mark.parametrize("seconds", [5, 0.5, np.int64(5), np.float32(0.5)])
+def test_a_timeout_may_be_a_number_of_numpy(seconds):
+    """As that of a search may. Nothing is sent yet."""
+    connect("http://127.0.0.1:9", timeout_s=seconds).close()
