@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -197,14 +198,24 @@ class LazyEncoder:
         from sbert_retriever.encoder.two_encoders import holds_two
 
         settings: dict[str, Any] = {name: getattr(asked, name) for name in _OF_ONE_ENCODER}
-        if holds_two(asked.name):
-            # The contract has those of the passages, and the questions' may be others: what the
-            # folder says stays, but for what was changed for both.
-            plain = load().identity
-            settings = {n: v for n, v in settings.items() if v != getattr(plain, n)}
-        encoder = load(**settings)
+        encoder = _pair(load, asked, settings) if holds_two(asked.name) else load(**settings)
         Contract(model=asked).check(encoder.identity)
         return encoder
+
+
+def _pair(load: Callable[..., Encoder], asked: ModelIdentity, settings: dict[str, Any]) -> Encoder:
+    """Two encoders by a contract, which has the passages' settings: the questions' may be others.
+
+    As the folder says; or with what differs from that, said for both; or with the poolings said
+    for both, which may be the passages' own.
+    """
+    encoder = load()
+    plain = encoder.identity
+    changed = {name: value for name, value in settings.items() if value != getattr(plain, name)}
+    for said in (changed, {"pooling": asked.pooling, "normalize": asked.normalize, **changed}):
+        if asked.differences(encoder.identity):
+            encoder = load(**said)
+    return encoder
 
 
 def _kind(name: str) -> type[BiEncoder] | type[TwoEncoders]:

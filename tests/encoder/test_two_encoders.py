@@ -94,16 +94,23 @@ def test_the_doctor_looks_at_a_collection_of_a_pair(router: Path, tmp_path: Path
     assert checks["search"].status != "problem"
 
 
-def test_a_pair_whose_encoders_differ_opens_by_its_contract(router: Path, tmp_path: Path) -> None:
-    """The questions' encoder got the passages' pooling, and the collection was refused."""
+@pytest.mark.parametrize("pooling", [None, "mean", "max"])
+def test_a_pair_whose_encoders_differ_opens_by_its_contract(
+    router: Path, tmp_path: Path, pooling: str | None
+) -> None:
+    """The questions' encoder got the passages' pooling, and the collection was refused.
+
+    That of both may have been said: another than the folder's, or the passages' own.
+    """
     model = tmp_path / "differing"
     shutil.copytree(router, model)
     file = model / "query" / "1_Pooling" / "config.json"
-    pooling = json.loads(file.read_text(encoding="utf-8"))
-    pooling |= {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
-    file.write_text(json.dumps(pooling), encoding="utf-8")
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config |= {"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}
+    file.write_text(json.dumps(config), encoding="utf-8")
     settings = {"device": "cpu", "dtype": "float32"}
-    with Retriever.open(tmp_path / "pair", model=model, **settings) as retriever:
+    both = TwoEncoders.load(model, pooling=pooling, **settings)
+    with Retriever.open(tmp_path / "pair", model=both) as retriever:
         retriever.index([Passage(text, text) for text in TEXTS])
         expected = [hit.score for hit in retriever.search("one cat")]
     with Retriever.open(tmp_path / "pair", **settings) as retriever:
