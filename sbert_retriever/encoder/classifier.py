@@ -16,7 +16,12 @@ from sbert_retriever.encoder.backbone import check_int8, load_bert
 from sbert_retriever.encoder.batching import TokenBatch, TokenIds
 from sbert_retriever.encoder.bert import TensorReader, runs_here
 from sbert_retriever.encoder.checkpoint import Checkpoint
-from sbert_retriever.encoder.known_tokens import check_token_ids, words_of
+from sbert_retriever.encoder.known_tokens import (
+    check_token_ids,
+    check_type_ids,
+    types_of,
+    words_of,
+)
 from sbert_retriever.encoder.packing import packed
 from sbert_retriever.encoder.pretrained import read_pretrained
 from sbert_retriever.encoder.weights import load_state
@@ -160,7 +165,7 @@ class AutoClassifier:
         _run_head_in_float32(model)
         self._pad_id, self._device = pad_id, device
         self._model = model.to(device).eval()
-        self._known = words_of(model)
+        self._known, self._types = words_of(model), types_of(model)
         self._typed = "token_type_ids" in inspect.signature(model.forward).parameters
 
     def __call__(
@@ -168,6 +173,8 @@ class AutoClassifier:
     ) -> Tensor:
         """Logits (n, labels) float32."""
         check_token_ids(token_ids, known=self._known)
+        if self._typed:
+            check_type_ids(type_ids, known=self._types)
         ids, mask, types = _grid(token_ids, type_ids, self._pad_id, self._device)
         seen = torch.ones_like(ids) if mask is None else mask.long()
         typed = {"token_type_ids": types} if self._typed and types is not None else {}

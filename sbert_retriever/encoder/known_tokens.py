@@ -32,14 +32,18 @@ def check_token_ids(token_ids: Sequence[TokenIds], *, known: int | None) -> None
         )
 
 
-def check_type_ids(type_ids: Sequence[TokenIds] | None, *, known: int) -> None:
+def check_type_ids(type_ids: Sequence[TokenIds] | None, *, known: int | None) -> None:
     """Refuse ids of a pair's texts that lie outside the type embeddings.
+
+    Args:
+        type_ids: One array a pair; None is the first type for all.
+        known: How many embeddings there are; None is unknown, and nothing is refused.
 
     Raises:
         ModelError: A pair has one.
     """
     most = _largest(type_ids or ())
-    if most >= known:
+    if known is not None and most >= known:
         raise ModelError(
             f"the tokenizer gives the token type {most}, and the model knows {known}: it is "
             "another model's"
@@ -53,6 +57,12 @@ def words_of(model: Any) -> int | None:
     except NotImplementedError:
         return None
     return None if weight is None else len(weight)
+
+
+def types_of(model: Any) -> int | None:
+    """How many token types a model of transformers has; None where it has none, or does not say."""
+    known: int | None = getattr(model.config, "type_vocab_size", None)
+    return known or None
 
 
 def _largest(ids: Sequence[TokenIds]) -> int:

@@ -402,9 +402,12 @@ def test_tokens_that_the_model_does_not_know_are_refused(classifier_folder, mode
         encoder.score([("a cat", "zyx399")])
 
 
-def test_a_second_text_that_the_model_has_no_type_for_is_refused(classifier_folder):
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+def test_a_second_text_that_the_model_has_no_type_for_is_refused(classifier_folder, activation):
+    """With "silu" the model runs through transformers."""
+    folder = classifier_folder("bert", type_vocab_size=1, hidden_act=activation)
     with pytest.raises(ModelError, match="token type 1, and the model knows 1"):
-        load(classifier_folder("bert", type_vocab_size=1)).score([("a cat", "a dog")])
+        load(folder).score([("a cat", "a dog")])
 
 
 def test_a_score_that_is_not_finite_is_an_error(classifier_folder):
