@@ -80,7 +80,9 @@ class ShardExport:
         try:
             return self._place.keys([name])[0]
         except (ReadError, KeyError, ValueError, pa.ArrowException) as error:
-            self.failures.append(Failure(name, str(error)))
+            # Which ids are in it nobody can tell, and so not which rows of others it replaced.
+            reason = f"{error}. What it replaced came in as earlier shards have it"
+            self.failures.append(Failure(name, reason))
             return None
 
     def _entries(self, name: str, rows: npt.NDArray[np.intp]) -> Iterator[Entry]:

@@ -223,6 +223,20 @@ def test_a_damaged_shard_is_named_and_the_others_come_in(tmp_path: Path) -> None
     assert "delete it, and encode again" in report.failures[0].reason
 
 
+def test_what_a_damaged_shard_replaced_is_said_to_be_as_it_was_before(tmp_path: Path) -> None:
+    """A collection that had the later text gets the earlier one back: not without a word."""
+    write([Passage("a", "before")], tmp_path / "out")
+    write([Passage("a", "after")], tmp_path / "out", run=2)
+    assert import_parquet(tmp_path / "out", tmp_path / "index").added == 1
+    first, second = sorted((tmp_path / "out").glob("*.parquet"))
+    second.write_bytes(first.read_bytes()[:100])
+    report = import_parquet(tmp_path / "out", tmp_path / "index")
+    assert (report.updated, report.failed) == (1, 1)
+    assert "What it replaced came in as earlier shards have it" in report.failures[0].reason
+    with Retriever.open(tmp_path / "index", model=Counting(dim=16)) as retriever:
+        assert [passage.text for passage in retriever.get(["a"])] == ["before"]
+
+
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
