@@ -71,13 +71,13 @@ class Progress:
         with (self._folder / _LOCK).open("a+", encoding="utf-8") as lock:
             try:
                 portalocker.lock(lock, portalocker.LOCK_EX | portalocker.LOCK_NB)
-            except portalocker.AlreadyLocked as error:
-                raise InputError(
-                    f"another process trains into {self._folder}: wait until it is over, stop it "
-                    "and resume, or name another folder"
-                ) from error
-            except portalocker.LockException:
-                pass  # a file system without locks, as some of clusters are
+            except portalocker.LockException as error:
+                if _is_taken(error):
+                    raise InputError(
+                        f"another process trains into {self._folder}: wait until it is over, stop "
+                        "it and resume, or name another folder"
+                    ) from error
+                # Else a file system without locks, as some of clusters are.
             try:
                 yield
             except BaseException:
@@ -232,6 +232,13 @@ class Progress:
         last = self.last_checkpoint(number, name)
         # Before the first update there may be an entry too, which is made again.
         return int(last.name.rpartition("-")[2]) if last else -1
+
+
+def _is_taken(error: portalocker.LockException) -> bool:
+    """Whether a lock is another's; portalocker until 2.8 has one error for that and all others."""
+    return isinstance(error, portalocker.AlreadyLocked) or isinstance(
+        error.__context__, BlockingIOError
+    )
 
 
 def _finite(value: Any) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
+import portalocker
 import pytest
 
 from sbert_retriever.errors import InputError
@@ -94,6 +96,30 @@ def test_one_process_at_a_time_trains_into_a_folder(tmp_path: Path) -> None:
                 pass
     with other.held(resume=True):
         other.open(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "refused"),
+    [
+        pytest.param(BlockingIOError(11, "taken"), True, id="taken"),
+        pytest.param(OSError(38, "no locks"), False, id="a file system without locks"),
+    ],
+)
+def test_a_lock_by_an_earlier_portalocker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: OSError, refused: bool
+) -> None:
+    """Until 2.8 it had one error for a lock that another has and for one that cannot be had."""
+
+    def lock(*given: object) -> None:
+        try:
+            raise reason
+        except OSError as error:
+            raise portalocker.LockException(error)  # noqa: B904  # as 2.7 does
+
+    monkeypatch.setattr(portalocker, "lock", lock)
+    expected = pytest.raises(InputError, match="another process") if refused else nullcontext()
+    with expected, Progress(tmp_path / "run", CONFIG).held(resume=False):
+        pass
 
 
 @pytest.mark.parametrize("trained", ["training.jsonl", "checkpoints/1-nli/checkpoint-5/x"])
