@@ -23,8 +23,8 @@ _LOCK = "training.lock"
 _STATE = "trainer_state.json"
 _MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints", "report_to")
 """Settings that a run may go on with another value of."""
-_EXAMPLES = "examples"
-"""A digest of what each step learns from: files may change behind their names."""
+_EXAMPLES = ("examples", "dev_examples")
+"""Digests of what is learned from and measured on: files may change behind their names."""
 
 
 class Progress:
@@ -195,10 +195,10 @@ class Progress:
                 "another folder"
             )
         for name, ours in self._described.items():
-            if name == _EXAMPLES and name not in before:
+            if name in _EXAMPLES and name not in before:
                 continue  # begun before this was kept
             if before.get(name) != ours and name not in _MAY_CHANGE:
-                what = "content of its data" if name == _EXAMPLES else name
+                what = "content of its data" if name in _EXAMPLES else name
                 raise InputError(
                     f"{self._folder} holds a run with another {what}: resume it with the "
                     "configuration that began it, or name another folder"

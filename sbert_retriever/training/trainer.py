@@ -95,6 +95,8 @@ class Trainer:
         self._examples = {step.name: _read(step, folder) for step in self.config.steps}
         dev, kind = self.config.dev, self.config.kind
         self._measure = None if dev is None else read_measure(dev, kind=kind, folder=folder)
+        read = None if dev is None else read_examples(dev.data, folder=folder, negatives=None)
+        self._dev_digest = None if read is None else _digest(read)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -214,7 +216,8 @@ class Trainer:
         steps = [_described(step) for step in self.config.steps]
         examples = {name: _digest(found) for name, found in self._examples.items()}
         dev = _described_dev(self.config.dev)
-        described = {**plain, "steps": steps, "dev": dev, "examples": examples}
+        told = {"examples": examples, "dev_examples": self._dev_digest}
+        described = {**plain, "steps": steps, "dev": dev, **told}
         kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
         return kept
 

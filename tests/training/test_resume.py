@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +127,28 @@ def test_a_run_does_not_go_on_over_data_that_has_changed(rows, tiny: str, tmp_pa
         file.write('{"first": "one more", "second": "line"}\n')
     with pytest.raises(InputError, match="another content of its data: resume it with the conf"):
         Trainer(path, tmp_path / "out").train(resume=True)
+
+
+def test_nor_over_another_development_set(rows, tiny: str, tmp_path: Path) -> None:
+    """The best model so far was kept for what it was worth on the one before."""
+
+    def write(given: Sequence[Mapping[str, Any]]) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in given)
+        (tmp_path / "dev.jsonl").write_text(lines, encoding="utf-8")
+
+    write(rows("sts"))
+    step = {"objective": "regression", "data": {"kind": "sts", "rows": rows("sts")}}
+    given = {
+        "model": tiny,
+        "device": "cpu",
+        "steps": [{**step, "max_updates": 1}],
+        "dev": {"kind": "sts", "files": [str(tmp_path / "dev.jsonl")], "every": 1},
+    }
+    Trainer(config_from(given), tmp_path / "out").train()
+    assert Trainer(config_from(given), tmp_path / "out").train(resume=True).steps[0].seconds == 0
+    write(rows("sts")[:-1])
+    with pytest.raises(InputError, match="another content of its data"):
+        Trainer(config_from(given), tmp_path / "out").train(resume=True)
 
 
 def in_two_processes(config: str, folder: Path, *words: str) -> str:
