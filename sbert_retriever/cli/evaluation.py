@@ -9,12 +9,14 @@ import typer
 
 from sbert_retriever.cli import options
 from sbert_retriever.cli.output import printable, put, put_json, say
+from sbert_retriever.errors import InputError
 from sbert_retriever.types import DEFAULT_RERANKER
 
 if TYPE_CHECKING:
     from sbert_retriever.types import Encoder
 
 _NOBODY = "none"
+_FIRST_STAGE, _FOLDS, _INNER_FOLDS = "all-MiniLM-L6-v2", 10, 1
 
 
 def _file(name: str, text: str) -> Any:
@@ -121,7 +123,7 @@ def evaluate(
         typer.Option(
             "--first-stage", metavar="MODEL", help="Of rerank: a bi-encoder, or a TREC run."
         ),
-    ] = "all-MiniLM-L6-v2",
+    ] = _FIRST_STAGE,
     candidates: Annotated[
         int, typer.Option("--candidates", metavar="N", help="Of rerank: how many are scored.")
     ] = 25,
@@ -153,7 +155,7 @@ def evaluate(
     ] = None,
     folds: Annotated[
         int, typer.Option("--folds", metavar="N", help="Of transfer and argument.")
-    ] = 10,
+    ] = _FOLDS,
     inner_folds: Annotated[
         int,
         typer.Option(
@@ -161,7 +163,7 @@ def evaluate(
             metavar="N",
             help="Of transfer: to choose the regularisation by; 1 holds out a fifth once.",
         ),
-    ] = 1,
+    ] = _INNER_FOLDS,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of folds and draws.")] = 0,
     pooling: Annotated[
         str | None,
@@ -217,6 +219,10 @@ def evaluate(
         labels=None if labels is None else _words(labels),
         protocol=Protocol(folds=folds, inner_folds=inner_folds, seed=seed),
     )
+    _check_heard(task, "--first-stage", ("rerank",), given=first_stage != _FIRST_STAGE)
+    _check_heard(task, "--cross-encoder", ("argument",), given=cross_encoder != DEFAULT_RERANKER)
+    _check_heard(task, "--folds", ("transfer", "argument"), given=folds != _FOLDS)
+    _check_heard(task, "--inner-folds", ("transfer",), given=inner_folds != _INNER_FOLDS)
     chosen = check_comparison(test, draws=draws)
     check_drawing(plot)
     check_drawing(curve)
@@ -240,6 +246,18 @@ def evaluate(
     if curve is not None:
         write_learning_curve(histories, curve)
         say(f"wrote {curve}")
+
+
+def _check_heard(task: str, option: str, tasks: tuple[str, ...], *, given: bool) -> None:
+    """Refuse an option that says nothing to the task, as `Request` does with its own settings.
+
+    Raises:
+        InputError: It was given, and the task is none of its own.
+    """
+    if given and task not in tasks:
+        raise InputError(
+            f"{option} is for {', '.join(tasks)}, and the task is {task}: leave it out"
+        )
 
 
 def _path(name: str | None) -> Path | None:

@@ -175,6 +175,18 @@ def test_a_bi_encoder_is_no_cross_encoder(run, tiny, tmp_path):
         (["--task", "sts12", "--data", "DATA", "--language", "de"], "language is for stsb, sts", 2),
         (["--task", "stsb", "--data", "DATA", "--measures", "MRR"], "measures is for retrieval", 2),
         (["--task", "nli", "--data", "DATA", "--candidates", "5"], "candidates is for rerank", 2),
+        (
+            ["--task", "retrieval", "--data", "DATA", "--first-stage", "x"],
+            "--first-stage is for",
+            2,
+        ),
+        (["--task", "stsb", "--data", "DATA", "--cross-encoder", "x"], "--cross-encoder is f", 2),
+        (["--task", "sick", "--data", "DATA", "--folds", "5"], "--folds is for transfer, arg", 2),
+        (
+            ["--task", "argument", "--data", "DATA", "--inner-folds", "3"],
+            "and the task is argum",
+            2,
+        ),
         (["--task", "transfer", "--data", "DATA", "--set", "XX"], "no set 'XX', expected one", 2),
         (["--task", "stsb", "--data", "DATA", "--folds", "1"], "folds is 1", 2),
         (["--task", "stsb", "--data", "DATA", "--against", "m", "--test", "t"], "test is 't'", 2),
