@@ -34,14 +34,19 @@ def pairs_of(
     last = {said_of(said): said for said in feedback}
     return [
         (said.question, texts[entry])
-        for (plain, entry), said in last.items()
-        if said.good and plain and entry in texts and plain != normalised(texts[entry])
+        for (_, entry), said in last.items()
+        if said.good and entry in texts and _teaches(said.question, texts[entry])
     ]
 
 
 def said_of(said: Feedback) -> tuple[str, str]:
     """What feedback is about, question and entry: of several words on that the last counts."""
-    return normalised(said.question), said.entry
+    return normalised(said.question) or said.question, said.entry
+
+
+def _teaches(question: str, text: str) -> bool:
+    plain = normalised(question)
+    return bool(plain) and plain != normalised(text)
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:

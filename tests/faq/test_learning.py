@@ -185,6 +185,8 @@ def test_the_last_word_on_a_question_and_an_entry_counts(lasting: Faq, entries) 
         ]
     ]
     other = replace(said[0], entry="ship")
+    signs = [replace(said[0], question=question) for question in ("\U0001f550", "\U0001f4e6")]
+    assert [case.question for case in cases_of(signs)] == ["\U0001f550", "\U0001f4e6"]
     cases = cases_of([*said, other, ("open today", "hours"), ("open today", "hours")])
     assert [(case.question, case.right, case.wrong) for case in cases] == [
         ("open TODAY", None, "hours"),
