@@ -236,8 +236,7 @@ class TrainConfig:
         if self.normalize is not None:
             switch("normalize", self.normalize)
         expect(self.device, str, "device")
-        given = (self.report_to,) if isinstance(self.report_to, str) else tuple(self.report_to)
-        object.__setattr__(self, "report_to", given)
+        self._check_reports()
         if self.pooling is not None:
             pooling_modes(self.pooling)
         if self.max_length is not None:
@@ -256,6 +255,12 @@ class TrainConfig:
             self._check_dev(self.dev)
         if self.kind == "cross-encoder" and (self.pooling or self.normalize is not None):
             raise InputError("pooling and normalize are for bi-encoders: leave them out")
+
+    def _check_reports(self) -> None:
+        given = (self.report_to,) if isinstance(self.report_to, str) else self.report_to
+        if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+            raise InputTypeError(f"report_to is {given!r:.60}, expected a name or a list of names")
+        object.__setattr__(self, "report_to", tuple(given))
 
     def _check_steps(self) -> None:
         steps = (self.steps,) if isinstance(self.steps, TrainStep) else tuple(self.steps)

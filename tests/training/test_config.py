@@ -42,6 +42,8 @@ def with_step(**changes) -> dict:
         ({"model": "m", "steps": [STEP], "max_length": "64"}, "max_length is '64', expected a wh"),
         ({"model": "m", "steps": [STEP], "max_length": 3}, "max_length=3, expected 8 or more"),
         ({"model": "m", "steps": [STEP], "device": 0}, "device is int, expected str"),
+        ({"model": "m", "steps": [STEP], "report_to": None}, "report_to is None, expected a name"),
+        ({"model": "m", "steps": [STEP], "report_to": [1]}, "report_to is (1,), expected a name"),
         (with_step(data=[]), "has no data"),
         (with_step(data=[{"files": ["a.csv"]}]), "has no kind"),
         (with_step(objective="softmax"), "'softmax' is not one of"),
