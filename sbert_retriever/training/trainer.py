@@ -110,7 +110,8 @@ class Trainer:
             resume: Go on with a run that was stopped: from the last checkpoint of the step it was
                 in. A run that is over is left as it is.
             on_log: Called with each entry of the log: step, update, updates, epoch, and either
-                loss, learning_rate, grad_norm or what was measured ("eval_spearman_cosine").
+                loss, learning_rate, grad_norm (None where it is infinite) or what was measured
+                ("eval_spearman_cosine").
 
         Raises:
             InputError: The folder holds a run already and `resume` is False, or holds another
