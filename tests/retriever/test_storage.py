@@ -159,5 +159,7 @@ def test_both_ways_to_say_it_are_one_too_many(tmp_path):
         Retriever.open(tmp_path, model=ENCODER, storage="int8")
     with Retriever.open(tmp_path, model=ENCODER, quantization="int8", storage=Storage(m=8)) as r:
         r.index(PASSAGES[:5])
-        with pytest.raises(InputError, match=r"oversampling is 0\.5, expected 1 or more"):
+        with pytest.raises(
+            InputError, match=r"oversampling is 0\.5, expected a finite number of 1 or more"
+        ):
             r.search("text", oversampling=0.5)
