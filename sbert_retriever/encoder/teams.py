@@ -24,20 +24,31 @@ _SOFT = 1
 """OpenMP's omp_pause_soft: threads end, settings stay."""
 # To start a team again takes some microseconds a thread, which is nothing beside so long a call.
 _LONG_S = 0.02
+# After so many calls in a row a thread is taken for the only one: a question of ten milliseconds
+# takes one more where its team begins anew.
+_ROW = 32
 
 
 class _Callers:
-    """Who has run a model in this process."""
+    """Who has run a model in this process last, and how often in a row."""
 
     def __init__(self) -> None:
-        self.last: int | None = None
-        self.several = False
+        self._last: int | None = None
+        self._row = 0
 
     def enter(self) -> None:
         """This thread runs one now."""
         me = threading.get_ident()
-        self.several = self.several or self.last not in (None, me)
-        self.last = me
+        if self._last is None:
+            self._row = _ROW
+        else:
+            self._row = self._row + 1 if self._last == me else 0
+        self._last = me
+
+    @property
+    def several(self) -> bool:
+        """Whether another thread ran one, and not long ago."""
+        return self._row < _ROW
 
 
 _callers = _Callers()
@@ -47,7 +58,7 @@ _callers = _Callers()
 def team(device: torch.device) -> Iterator[None]:
     """Compute inside, and give the team back where another thread may want one.
 
-    One thread that asks short questions, and nobody else does, keeps its team.
+    One thread that asks short questions, and nobody else does for a while, keeps its team.
 
     Args:
         device: Where the model is; a GPU has no such teams.

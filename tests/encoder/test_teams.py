@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from sbert_retriever.encoder.teams import _Callers
 from sbert_retriever.testing import tiny_bert
 
 COUNTED = """
@@ -64,6 +66,21 @@ def test_a_caller_after_others_leaves_no_threads_behind(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 def test_a_forked_child_does_not_wait_for_its_parents_team(tmp_path: Path) -> None:
     assert ran(FORKED, tiny_bert(tmp_path / "tiny")) == 0
+
+
+def test_a_thread_that_asks_for_long_alone_is_taken_for_the_only_one() -> None:
+    """After 32 calls in a row, and from the start where nobody else was there."""
+    callers = _Callers()
+    callers.enter()
+    assert not callers.several
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(callers.enter).result()
+    assert callers.several
+    several = []
+    for _ in range(34):
+        callers.enter()
+        several.append(callers.several)
+    assert several == [True] * 32 + [False] * 2
 
 
 def ran(script: str, model: Path) -> int:
