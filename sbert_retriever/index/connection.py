@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 from asyncio import AbstractEventLoop
@@ -14,13 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import numpy as np
 from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from sbert_retriever.errors import InputError, InputTypeError, StoreError
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.steps import RetryPolicy, Steps, arun, run
-from sbert_retriever.types.checks import whole
+from sbert_retriever.types.checks import seconds, whole
 
 T = TypeVar("T")
 
@@ -144,7 +142,8 @@ def connect(
             f"async_client is {type(async_client).__name__}, expected an AsyncQdrantClient"
         )
     port = _checked_port(grpc_port, prefer_grpc)
-    _check_timeout(timeout_s)
+    if timeout_s is not None:
+        seconds("timeout_s", timeout_s)
     if (location is None) == (client is None):
         raise InputError("give either a location (a folder, ':memory:' or a URL) or client=")
     if client is not None:
@@ -174,17 +173,6 @@ def connect(
         )
     folder = None if text == MEMORY else Path(text)
     return Connection(EmbeddedClient(folder), "embedded", text, owned=True, retry=policy)
-
-
-def _check_timeout(timeout_s: object) -> None:
-    if timeout_s is None:
-        return
-    if isinstance(timeout_s, np.generic):
-        timeout_s = timeout_s.item()
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
-        raise InputTypeError(f"timeout_s is {timeout_s!r}, expected a number of seconds, or None")
-    if not 0 < timeout_s < math.inf:
-        raise InputError(f"timeout_s is {timeout_s}, expected seconds above 0")
 
 
 def _checked_port(grpc_port: int | None, prefer_grpc: bool) -> dict[str, int]:

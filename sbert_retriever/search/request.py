@@ -97,9 +97,7 @@ class Search:
                 )
         self._check_variety()
         if self.timeout_s is not None:
-            _number("timeout_s", self.timeout_s)
-            if not 0 < self.timeout_s < math.inf:
-                raise InputError(f"timeout_s is {self.timeout_s:g}, expected seconds above 0")
+            checks.seconds("timeout_s", self.timeout_s)
 
     def _check_variety(self) -> None:
         whole("group_size", self.group_size, least=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 
 from sbert_retriever.errors import InputError, InputTypeError
 
@@ -26,6 +26,23 @@ def whole(name: str, value: object, *, least: int) -> int:
     if value < least:
         raise InputError(f"{name} is {value}, expected {least} or more")
     return int(value)
+
+
+def seconds(name: str, value: object) -> None:
+    """Refuse what is no time above 0; numpy's numbers count too.
+
+    Raises:
+        InputTypeError: It is no number.
+        InputError: It is 0 or less, NaN, infinite, or too large.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputTypeError(f"{name} is {value!r}, expected a number of seconds")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InputError(f"{name} is too large for a float: give another") from None
+    if not 0 < number < math.inf:
+        raise InputError(f"{name} is {number:g}, expected seconds above 0")
 
 
 def in_range(
