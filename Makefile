@@ -37,7 +37,7 @@ test: $(VENV)/.test lint types ## Install, then lint, types, tests, doctests, ex
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not full' -q -rs -n 2 --dist loadfile
 
 test-full: $(VENV)/.test lint types ## As test, and the heavy ones.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs -n 2 --dist worksteal
 
 clean: ## Remove what the targets made.
 	rm -rf $(VENV) build dist demo-index .pytest_cache .mypy_cache .ruff_cache
