@@ -1,8 +1,9 @@
 """LangChain's documents to passages and back: the only file that knows both.
 
 A document keeps its id and its metadata exactly. Its source, by which passages are pruned and
-deleted, is `metadata["source"]` where that is a string; it stays in the metadata too. What a
-second stage said is put under keys of its own, and left out when the document is added again.
+deleted, is `metadata["source"]` where that is a string; it stays in the metadata too. A passage
+that others wrote, whose metadata names no source, brings its own under the same key. What a second
+stage said is put under keys of its own, and left out when the document is added again.
 """
 
 from __future__ import annotations
@@ -86,8 +87,11 @@ def _passage(name: str | None, text: str, metadata: Mapping[str, Any] | None) ->
 
 
 def document(passage: Passage) -> Document:
-    """A passage as a document, with nothing added."""
-    return Document(id=passage.id, page_content=passage.text, metadata=dict(passage.metadata))
+    """A passage as a document: its source, where its metadata names none, is added."""
+    metadata = dict(passage.metadata)
+    if passage.source is not None:
+        metadata.setdefault("source", passage.source)
+    return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
 def documents(hits: Iterable[Hit]) -> list[Document]:

@@ -36,6 +36,18 @@ def test_a_source_that_is_no_string_is_metadata_only() -> None:
     assert passage == Passage("1", "text", {"source": 7}, None)
 
 
+def test_a_passage_written_elsewhere_brings_its_source() -> None:
+    """A file indexed from a shell has its path as source alone: a chain wants to cite it."""
+    passage = Passage("notes/a.md#0", "text", {"chunk": 0}, "notes/a.md")
+    made = document(passage)
+    assert made.metadata == {"chunk": 0, "source": "notes/a.md"}
+    assert passage.metadata == {"chunk": 0}
+    (again,) = passages_of_documents([made], None)
+    assert again.source == "notes/a.md"
+    own = Passage("1", "text", {"source": "The Times"}, "press.csv")
+    assert document(own).metadata == {"source": "The Times"}
+
+
 def test_missing_ids_are_random_uuids() -> None:
     one, two, three = passages_of_documents(
         [Document("a"), Document("a"), Document("b", id="b")], None
