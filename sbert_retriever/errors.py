@@ -158,7 +158,7 @@ class TruncationWarning(SbertWarning):
 
 
 class UnknownFieldWarning(SbertWarning):
-    """A filter, or group_by, names a metadata field that no passage has."""
+    """A filter or group_by names a field that no passage has, or compares text with a number."""
 
 
 class FallbackWarning(SbertWarning):

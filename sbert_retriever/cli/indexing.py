@@ -125,15 +125,16 @@ def index(
     """
     from sbert_retriever.ingest.files import Reading, expected_passages, index_files
 
+    indexed = parsed_filterable(filterable)
     reading = Reading(
         text_field=_names(text_field) or "text",
         id_field=id_field,
         metadata_fields=None if metadata_fields is None else _names(metadata_fields),
+        kinds=indexed,
         chunk_tokens=chunk_tokens,
         chunk_overlap=chunk_overlap,
         stdin_format=_stdin_format(stdin_format, text_field, id_field, metadata_fields),
     )
-    indexed = parsed_filterable(filterable)
     # Paths are looked at first: a misspelt one must not leave an empty collection behind.
     total = expected_passages(paths, chunked=chunk_tokens is not None)
     note = (lambda _: None) if quiet else say

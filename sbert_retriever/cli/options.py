@@ -37,8 +37,8 @@ Filterable = Annotated[
     typer.Option(
         "--filterable",
         metavar="FIELD=KIND",
-        help="Index a metadata field for filtering; may be repeated. The kinds: keyword, integer, "
-        "float, bool, datetime, text, uuid, geo.",
+        help="Index a metadata field for filtering, and read this column of a csv as what it is; "
+        "may be repeated. The kinds: keyword, integer, float, bool, datetime, text, uuid, geo.",
         show_default=False,
     ),
 ]

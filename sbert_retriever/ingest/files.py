@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
@@ -54,6 +54,8 @@ class Reading:
         text_field: Of jsonl and csv; of several, those present are joined by a space.
         id_field: Of jsonl and csv; None makes "<source>#<line>".
         metadata_fields: Of jsonl and csv; None keeps all others, () none.
+        kinds: Of csv, the columns that are numbers, bools or times, as {"price": "float"}; beside
+            those that the collection was told of as filterable. All others are text.
         chunk_tokens: The most tokens of a passage; None is what the model reads. Records are cut
             only where it is given.
         chunk_overlap: Tokens that neighbours share; None is 12 %.
@@ -63,6 +65,7 @@ class Reading:
     text_field: str | Sequence[str] = "text"
     id_field: str | None = None
     metadata_fields: Sequence[str] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
     chunk_tokens: int | None = None
     chunk_overlap: int | None = None
     stdin_format: Literal["text", "jsonl"] = "text"
@@ -110,6 +113,7 @@ def index_files(
         text_field=how.text_field,
         id_field=how.id_field,
         metadata_fields=how.metadata_fields,
+        kinds={**_declared(retriever.store), **how.kinds},
         chunk_records=how.chunk_tokens is not None,
         stdin=stdin,
         stdin_format=how.stdin_format,
@@ -256,6 +260,12 @@ def _tokenizing(retriever: Indexes) -> Tokenizing:
         )
     tokenizing: Tokenizing = encoder
     return tokenizing
+
+
+def _declared(store: PassageStore) -> Mapping[str, str]:
+    """Metadata fields that the collection was told of as filterable, and their kinds."""
+    contract = store.connection.run(store.facts()).contract
+    return contract.filterable if contract is not None else {}
 
 
 def _gone(store: PassageStore, paths: list[Path_]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -34,6 +34,7 @@ def read_passages(
     text_field: str | Sequence[str] = "text",
     id_field: str | None = None,
     metadata_fields: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
     chunk_records: bool = False,
     stdin: BinaryIO | None = None,
     stdin_format: Literal["text", "jsonl"] = "text",
@@ -54,6 +55,7 @@ def read_passages(
         text_field: As for `read_records`.
         id_field: As for `read_records`.
         metadata_fields: As for `read_records`.
+        kinds: As for `read_records`.
         chunk_records: Whether the texts of records are chunked too.
         stdin: What "-" reads; `sys.stdin.buffer` if None.
         stdin_format: Whether "-" is one text, or a record a line.
@@ -77,6 +79,7 @@ def read_passages(
         max_tokens=max_tokens,
         overlap=checked_overlap(max_tokens, overlap_tokens),
         fields=Fields.of(text_field, id_field, metadata_fields),
+        kinds=dict(kinds or {}),
         chunk_records=chunk_records,
         stdin_format=stdin_format,
         on_failure=on_failure,
@@ -107,6 +110,7 @@ class _Run:
     max_tokens: int
     overlap: int
     fields: Fields
+    kinds: dict[str, str]
     chunk_records: bool
     stdin_format: Literal["text", "jsonl"]
     on_failure: OnFailure | None
@@ -164,6 +168,7 @@ class _Run:
             text_field=self.fields.text,
             id_field=self.fields.id,
             metadata_fields=self.fields.metadata,
+            kinds=self.kinds,
             on_failure=None if self.on_failure is None else self._report,
             on_note=self.on_note,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sbert_retriever.errors import InputError, ReadError
+from sbert_retriever.ingest.cells import typed_cell
 from sbert_retriever.types import Passage
 
 Record: TypeAlias = tuple[int, dict[str, Any]]
@@ -21,11 +22,13 @@ class Fields:
         text: The fields that make the text, joined by a space; at least one.
         id: The field that holds the id; None makes "<source>#<line>" of each.
         metadata: The fields kept as metadata; None keeps all others, () none.
+        kinds: What text in a field of the metadata is read as; for csv, whose cells are all text.
     """
 
     text: tuple[str, ...] = ("text",)
     id: str | None = None
     metadata: tuple[str, ...] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -71,7 +74,7 @@ def passage_of(record: Record, source: str, fields: Fields) -> Passage:
     """The passage of a record.
 
     Raises:
-        BadRecordError: A field is missing or has the wrong type.
+        BadRecordError: A field is missing, has the wrong type, or is not of its declared kind.
     """
     line, values = record
     text = _text(values, fields.text)
@@ -106,6 +109,20 @@ def _id(values: dict[str, Any], name: str) -> str:
 
 def _metadata(values: dict[str, Any], fields: Fields) -> dict[str, Any]:
     if fields.metadata is not None:
-        return {name: values[name] for name in fields.metadata if name in values}
-    taken = {*fields.text, fields.id}
-    return {name: value for name, value in values.items() if name not in taken}
+        kept = {name: values[name] for name in fields.metadata if name in values}
+    else:
+        taken = {*fields.text, fields.id}
+        kept = {name: value for name, value in values.items() if name not in taken}
+    for name, kind in fields.kinds.items():
+        if isinstance(kept.get(name), str):
+            kept[name] = _typed(name, kept[name], kind)
+    return kept
+
+
+def _typed(name: str, cell: str, kind: str) -> Any:
+    try:
+        return typed_cell(cell, kind)
+    except ValueError as error:
+        raise BadRecordError(
+            f"the field {name!r} was declared filterable as {kind}, and holds {error}"
+        ) from None

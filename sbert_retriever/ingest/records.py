@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from sbert_retriever.errors import ReadError
+from sbert_retriever.ingest.cells import typed_columns
 from sbert_retriever.ingest.decoding import (
     FALLBACK,
     Encoding,
@@ -35,20 +37,24 @@ def read_records(
     text_field: str | Sequence[str] = "text",
     id_field: str | None = None,
     metadata_fields: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
     source: str | None = None,
     on_failure: OnFailure | None = None,
     on_note: OnNote | None = None,
 ) -> Iterator[Passage]:
     """Read a .jsonl or .csv file, a passage a record; the file need not fit into memory.
 
-    Values of a csv file stay strings. Its first line names the columns; the separator is the
-    one of comma, semicolon, tab and bar that makes the text field a column.
+    Values of a csv file are strings, but for the columns in `kinds`. Its first line names the
+    columns; the separator is the one of comma, semicolon, tab and bar that makes the text field a
+    column.
 
     Args:
         path: The file.
         text_field: The field of the text; of several, those present are joined by a space.
         id_field: The field of the id, text or whole numbers; None makes "<source>#<line>".
         metadata_fields: What to keep beside the text; None keeps all other fields.
+        kinds: Of csv, the columns to read as "integer", "float", "bool" or "datetime" (ISO 8601
+            text); a blank cell is None. Other kinds of `filterable` leave the text as it is.
         source: The passages' source; None is the path as it is given.
         on_failure: Told of each record that cannot be used, and the rest go on; where it is
             None, the first such record raises.
@@ -68,6 +74,8 @@ def read_records(
         if on_note and (note := encoding.note(source)):
             on_note(note)
         newline = "" if path.suffix.lower() == ".csv" else "\n"
+        if newline == "":
+            fields = replace(fields, kinds=typed_columns(kinds or {}))
         with path.open(encoding=_codec(encoding), newline=newline) as lines:
             parse = csv_records if newline == "" else json_records
             records = parse(_decoded_lines(lines, encoding), source, fields)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.index.vectors import faulty_rows
-from sbert_retriever.search.first_stage import warn_of_unknown_fields
+from sbert_retriever.search.unmatchable import warn_of_unmatchable
 
 if TYPE_CHECKING:
     from sbert_retriever.mining.blocks import OnShare
@@ -96,7 +96,7 @@ def counted(retriever: Retriever, filter: FilterSpec | None) -> int:
     count = retriever.count(filter)
     condition = retriever._condition(filter)
     if not count and condition is not None:
-        store.connection.run(warn_of_unknown_fields(store, condition))
+        store.connection.run(warn_of_unmatchable(store, condition))
     return count
 
 

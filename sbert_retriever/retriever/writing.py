@@ -18,6 +18,7 @@ from sbert_retriever.ingest.sync import Sync, as_passages
 from sbert_retriever.retriever.held import Held
 from sbert_retriever.retriever.reading import passage_ids
 from sbert_retriever.search.request import FilterSpec
+from sbert_retriever.search.unmatchable import warn_of_unmatchable
 from sbert_retriever.types import Failure, IndexReport, OnTruncate, Passage, Profile
 
 
@@ -117,6 +118,9 @@ class Writing(Held):
 
         Raises:
             InputError: None or several of the three are given, or the filter has no condition.
+
+        Warns:
+            UnknownFieldWarning: Nothing matched, and the filter can match nothing.
         """
         return self._run(self._deleted(ids, filter, source, ordering))
 
@@ -237,6 +241,8 @@ class Writing(Held):
         else:
             condition = source_is(source) if source is not None else self._condition(spec)
             deleted = yield from store.delete_where(condition or models.Filter())
+            if not deleted and source is None and condition is not None:
+                yield from warn_of_unmatchable(store, condition)
         yield from store.settle()
         return deleted
 

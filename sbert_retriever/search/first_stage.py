@@ -16,9 +16,7 @@ from sbert_retriever.errors import (
     StoreRequestError,
     UnknownFieldWarning,
 )
-from sbert_retriever.index.filters import filter_fields
 from sbert_retriever.index.legs import hits_of, legs, sparse_rankings
-from sbert_retriever.index.points import RESERVED
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.index.vectors import faulty_rows
@@ -28,9 +26,9 @@ from sbert_retriever.search.diversity import diverse
 from sbert_retriever.search.grouping import Find, all_alone, grouped, grouped_hits
 from sbert_retriever.search.hybrid import SCORE_KINDS, fused
 from sbert_retriever.search.request import Search
+from sbert_retriever.search.unmatchable import warn_of_unmatchable
 from sbert_retriever.types import Fusion, Hit, SparseVector
 
-_HINT = " (where a passage comes from is the field '_sbert.source')"
 _Found: TypeAlias = Steps[list[list[Hit]]]
 
 
@@ -224,7 +222,7 @@ def _kept(
 ) -> Steps[list[list[Hit]]]:
     """What is above the threshold; where a filter left nothing at all, its fields are looked at."""
     if condition is not None and not any(found):
-        yield from warn_of_unknown_fields(store, condition)
+        yield from warn_of_unmatchable(store, condition)
     if asked.score_threshold is None:
         return found
     least = asked.score_threshold
@@ -263,23 +261,6 @@ def _warn_of_unknown_group(
         warnings.warn(
             f"no passage has the metadata field {asked.group_by!r}, so each hit is a group of its "
             "own. Check the spelling (where a passage comes from is the field 'source')",
-            UnknownFieldWarning,
-            stacklevel=2,
-        )
-
-
-def warn_of_unknown_fields(store: PassageStore, condition: models.Filter) -> Steps[None]:
-    """Say once which fields of a filter that found nothing are on no passage at all."""
-    fields = sorted(f for f in filter_fields(condition) if not f.startswith(f"{RESERVED}."))
-    unknown = []
-    for field in fields:
-        if not (yield from store.has_field(field)):
-            unknown.append(field)
-    if unknown:
-        names = ", ".join(repr(f.removeprefix(f"{store.layout.metadata_key}.")) for f in unknown)
-        warnings.warn(
-            f"no passage has the metadata field {names}: the filter can match nothing. Check the "
-            f"spelling{_HINT if 'source' in names else ''}",
             UnknownFieldWarning,
             stacklevel=2,
         )

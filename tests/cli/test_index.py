@@ -323,3 +323,52 @@ def test_paths_are_a_list(tmp_path: Path) -> None:
         pytest.raises(InputTypeError, match="list of paths"),
     ):
         index_files(retriever, str(tmp_path))
+
+
+def _prices(answer: Any) -> dict[str, Any]:
+    return {hit["id"]: hit["metadata"]["price"] for hit in answer["hits"]}
+
+
+def test_prices_of_a_csv_can_be_compared_once_declared(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were text whatever was declared, and nothing said why nothing was found."""
+    monkeypatch.chdir(tmp_path)
+    rows = "sku,text,price\na,the cat,499\nb,the dog,1299\nc,the house,\n"
+    Path("stock.csv").write_text(rows, encoding="utf-8")
+    index = ("index", "stock.csv", "--to", "x", "--id-field", "sku", "--json")
+    search = ("query", "x", "the cat", "--filter", "price>=1000", "--json")
+    run(*index, "--model", tiny)
+    outcome = run(*search)
+    assert (outcome.code, outcome.json["hits"]) == (0, [])
+    said = outcome.err.splitlines()
+    assert len(said) == 1
+    assert "the metadata field 'price' holds text, such as '" in said[0]
+    assert "--filterable price=float" in said[0]
+    outcome = run("delete", "x", "--filter", "price<50")
+    assert (outcome.code, outcome.out) == (0, "0 deleted\n")
+    assert "'price' holds text" in outcome.err
+
+    report = run(*index, "--filterable", "price=float").json
+    assert (report["updated"], report["encoded"]) == (3, 0)
+    assert _prices(run(*search).json) == {"b": 1299.0}
+    # The collection remembers what was declared.
+    assert run(*index).json["unchanged"] == 3
+    outcome = run("delete", "x", "--filter", "price<50")
+    assert (outcome.out, outcome.err) == ("0 deleted\n", "")
+
+
+def test_a_value_that_is_not_there_is_no_wrong_kind(run: Run, tiny: str, tmp_path: Path) -> None:
+    """FIELD=7 asks for the text too, so that nothing is wrong with it."""
+    (tmp_path / "a.csv").write_text("text,year\nthe cat,1999\n", encoding="utf-8")
+    run("index", tmp_path / "a.csv", "--to", tmp_path / "x", "--model", tiny)
+    outcome = run("query", tmp_path / "x", "cat", "--filter", "year=7")
+    assert "nothing found" in outcome.out
+    assert outcome.err == ""
+    assert run("query", tmp_path / "x", "cat", "--filter", "year=1999", "--json").json["hits"]
+
+
+def test_deleting_by_a_field_that_no_passage_has_is_told_of(run: Run, animals: Path) -> None:
+    outcome = run("delete", animals, "--filter", "langg=en")
+    assert outcome.out == "0 deleted\n"
+    assert "no passage has the metadata field 'langg'" in outcome.err

@@ -180,3 +180,47 @@ def test_binary_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a"}\n\0')
     with pytest.raises(ReadError, match="byte 14 is NUL"):
         list(read_records(tmp_path / "a.jsonl"))
+
+
+KINDS = {"n": "integer", "price": "float", "new": "bool", "day": "datetime", "name": "keyword"}
+
+
+def test_cells_of_declared_columns_are_read_as_what_they_are(tmp_path):
+    header = "text,n,price,new,day,name,other\n"
+    rows = "a,7, 12.5 ,Yes,2024-05-01,1,7\nb,-3,1e3,false,2024-05-01T12:30:00Z,,\nc,,,, ,x,y\n"
+    found = list(read_records(sheet(tmp_path, header + rows), kinds=KINDS))
+    day, time = "2024-05-01", "2024-05-01T12:30:00+00:00"
+    assert [p.metadata for p in found] == [
+        {"n": 7, "price": 12.5, "new": True, "day": day, "name": "1", "other": "7"},
+        {"n": -3, "price": 1000.0, "new": False, "day": time, "name": "", "other": ""},
+        {"n": None, "price": None, "new": None, "day": None, "name": "x", "other": "y"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "cell"),
+    [
+        *(("n", cell) for cell in ("7.0", "1_000", "x", "9223372036854775808", "9" * 5000)),
+        *(("price", cell) for cell in ("1.299,00", "nan", "inf", "1e999", "1_0", "12 EUR")),
+        *(("new", cell) for cell in ("maybe", "2")),
+        *(("day", cell) for cell in ("yesterday", "01.05.2024", "2024-13-01")),
+    ],
+)
+def test_a_cell_of_another_kind_fails_its_row_alone(tmp_path, field, cell):
+    path = sheet(tmp_path, f'text;{field}\na;"{cell}"\nb;\n')
+    failures: list[Failure] = []
+    found = list(read_records(path, kinds=KINDS, on_failure=failures.append))
+    assert [p.text for p in found] == ["b"]
+    (failure,) = failures
+    assert failure.id == f"{path.as_posix()}#2"
+    said = f"line 2: the field '{field}' was declared filterable as {KINDS[field]}, and holds"
+    assert said in failure.reason
+    assert "expected" in failure.reason
+
+
+def test_text_ids_and_json_stay_what_they_are_whatever_was_declared(tmp_path):
+    path = sheet(tmp_path, "n,price\n07,12.50\n")
+    (found,) = read_records(path, text_field="price", id_field="n", kinds=KINDS)
+    assert (found.id, found.text, found.metadata) == ("07", "12.50", {})
+    (found,) = read_records(jsonl(tmp_path, {"text": "a", "n": "7"}), kinds=KINDS)
+    assert found.metadata == {"n": "7"}

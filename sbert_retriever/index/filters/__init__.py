@@ -42,7 +42,12 @@ from sbert_retriever.index.filters.operators import (
     equal,
     range_condition,
 )
-from sbert_retriever.index.filters.walk import check_filter, filter_fields, is_match_all
+from sbert_retriever.index.filters.walk import (
+    check_filter,
+    filter_fields,
+    is_match_all,
+    number_ranges,
+)
 from sbert_retriever.index.metadata import plain_value
 
 __all__ = [
@@ -51,6 +56,7 @@ __all__ = [
     "field_names",
     "filter_fields",
     "is_match_all",
+    "number_ranges",
     "payload_key",
 ]
 

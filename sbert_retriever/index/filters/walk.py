@@ -37,6 +37,11 @@ def filter_fields(filter: models.Filter) -> set[str]:
     return set(_fields(filter, ""))
 
 
+def number_ranges(filter: models.Filter) -> set[str]:
+    """The payload keys that a filter compares with numbers, by a bound, where that must hold."""
+    return set(_number_ranges(filter))
+
+
 def is_match_all(filter: models.Filter) -> bool:
     """Whether a filter is bound to match every point: nothing in it can fail.
 
@@ -98,6 +103,19 @@ def _fields(filter: models.Filter, prefix: str) -> Iterator[str]:
             yield from _fields(condition.nested.filter, array.removesuffix("[]") + "[].")
         elif (key := _key(condition)) is not None:
             yield prefix + key
+
+
+def _number_ranges(filter: models.Filter) -> Iterator[str]:
+    needed = filter.min_should.conditions if filter.min_should is not None else ()
+    must = clause(filter.must)
+    for condition in (*must, *clause(filter.should), *needed):
+        if isinstance(condition, models.Filter):
+            yield from _number_ranges(condition)
+            continue
+        span = condition.range if isinstance(condition, models.FieldCondition) else None
+        # "One of 7 and '7'" asks for the text as well.
+        if type(span) is models.Range and (condition in must or span.gte != span.lte):
+            yield condition.key
 
 
 def _key(condition: Any) -> str | None:
