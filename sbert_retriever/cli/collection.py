@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,13 +10,16 @@ import typer
 from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
-from sbert_retriever.cli.output import put, put_json, put_table
+from sbert_retriever.cli.output import put, put_json, put_table, say
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
     from sbert_retriever.types import RetrieverInfo
 
+# What is read, and compared, to name the sources that a misspelt one may have meant.
+_MOST_PASSAGES = 200_000
+_MOST_SOURCES = 5_000
 _OF_MODEL = ("weights", "precision", "pooling", "max_length", "query_prompt", "passage_prompt")
 
 
@@ -88,10 +92,27 @@ def delete(
             deleted = _emptied(retriever, confirmed=yes)
         else:
             deleted = retriever.delete(ids or None, filter=condition, source=source)
+        if source is not None and not deleted:
+            say(_no_such_source(retriever, source))
     if json:
         put_json({"deleted": deleted})
     else:
         put(f"{deleted} deleted")
+
+
+def _no_such_source(retriever: Retriever, source: str) -> str:
+    """That no passage has a source, and which ones may have been meant."""
+    near: list[str] = []
+    if retriever.count() <= _MOST_PASSAGES:
+        store = retriever.store
+        sources = sorted(store.connection.run(store.sources()))
+        name = source.replace("\\", "/").rpartition("/")[2]
+        near = [s for s in sources if name and s.rpartition("/")[2] == name]
+        if len(sources) <= _MOST_SOURCES:
+            near += get_close_matches(source, sources, cutoff=0.5)
+    named = ", ".join(map(repr, list(dict.fromkeys(near))[:3]))
+    way_out = f"the nearest there are {named}" if near else "it is the path as `index` was given it"
+    return f"no passage has the source {source!r}; {way_out}"
 
 
 def _emptied(retriever: Retriever, *, confirmed: bool) -> int:

@@ -65,6 +65,26 @@ def test_delete(
         assert {passage.id for passage in retriever.scroll()[0]} == left
 
 
+def test_a_source_that_no_passage_has_is_answered_with_the_nearest(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "0 deleted", and no more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    for name in ("moon.txt", "cats.txt"):
+        (tmp_path / "notes" / name).write_text("the cat was in the house", encoding="utf-8")
+    run("index", "notes", "--to", "x", "--model", tiny)
+    for wrong in (str(tmp_path / "notes" / "moon.txt"), "moon.txt", "notes/mon.txt"):
+        outcome = run("delete", "x", "--source", wrong)
+        assert (outcome.code, outcome.out) == (0, "0 deleted\n")
+        said = f"no passage has the source {wrong!r}; the nearest there are 'notes/moon.txt'"
+        assert said in outcome.err
+    outcome = run("delete", "x", "--source", "0123456789")
+    assert "it is the path as `index` was given it" in outcome.err
+    outcome = run("delete", "x", "--source", "notes/moon.txt", "--json")
+    assert (outcome.json, outcome.err) == ({"deleted": 1}, "")
+
+
 @pytest.mark.parametrize("arguments", [(), ("--all",), ("--id", "a", "--source", "x")])
 def test_delete_refuses_what_is_not_said_clearly(
     run: Run, animals: Path, arguments: tuple[str, ...]
