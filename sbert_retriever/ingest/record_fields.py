@@ -22,12 +22,14 @@ class Fields:
         text: The fields that make the text, joined by a space; at least one.
         id: The field that holds the id; None makes "<source>#<line>" of each.
         metadata: The fields kept as metadata; None keeps all others, () none.
+        way_out: What to do where no field of the text is there; ends the sentence that says so.
         kinds: What text in a field of the metadata is read as; for csv, whose cells are all text.
     """
 
     text: tuple[str, ...] = ("text",)
     id: str | None = None
     metadata: tuple[str, ...] | None = None
+    way_out: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -46,7 +48,12 @@ class Fields:
         if not names or not all(names):
             raise InputError("text_field is empty: name the field that holds the text")
         kept = (metadata,) if isinstance(metadata, str) else metadata
-        return cls(text=names, id=id_field, metadata=None if kept is None else tuple(kept))
+        return cls(
+            text=names,
+            id=id_field,
+            metadata=None if kept is None else tuple(kept),
+            way_out="; name those of the text with text_field (in a shell, --text-field A,B)",
+        )
 
 
 class BadRecordError(Exception):
@@ -61,12 +68,13 @@ def expect_fields(record: Record, fields: Fields, source: str) -> None:
     """
     line, values = record
     wanted = [*([] if any(name in values for name in fields.text) else fields.text)]
+    way_out = fields.way_out if wanted else ""
     if fields.id is not None and fields.id not in values:
         wanted.append(fields.id)
     if wanted:
         raise ReadError(
             f"{source}, line {line}: no field {' or '.join(map(repr, wanted))}; "
-            f"the fields are {', '.join(map(repr, values)) or 'none'}"
+            f"the fields are {', '.join(map(repr, values)) or 'none'}{way_out}"
         )
 
 

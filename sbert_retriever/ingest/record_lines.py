@@ -109,7 +109,7 @@ def _header(reader: Iterator[list[str]], source: str, fields: Fields) -> list[st
     if not any(name in header for name in fields.text):
         raise ReadError(
             f"{source}, line 1: no column {' or '.join(map(repr, fields.text))}; the first line "
-            f"must name the columns, and holds {', '.join(map(repr, header))[:200]}"
+            f"must name the columns, and holds {', '.join(map(repr, header))[:200]}{fields.way_out}"
         )
     needed = [*([fields.id] if fields.id is not None else []), *(fields.metadata or ())]
     missing = [name for name in needed if name not in header]

@@ -117,6 +117,17 @@ def test_a_field_name_that_is_wrong_is_said_once_with_the_fields_there_are(tmp_p
     assert failures == []
 
 
+def test_where_the_text_field_is_missing_it_is_said_how_to_name_another(tmp_path):
+    """Where the id field alone is missing, the text field is not to blame."""
+    way_out = r"'name'; name those of the text with text_field \(in a shell, --text-field A,B\)$"
+    with pytest.raises(ReadError, match=f"holds 'sku', {way_out}"):
+        list(read_records(sheet(tmp_path, "sku,name\n1,chair\n")))
+    with pytest.raises(ReadError, match=f"the fields are 'sku', {way_out}"):
+        list(read_records(jsonl(tmp_path, {"sku": 1, "name": "chair"})))
+    with pytest.raises(ReadError, match=r"the fields are 'text'$"):
+        list(read_records(jsonl(tmp_path, {"text": "a"}), id_field="sku"))
+
+
 @pytest.mark.parametrize("text_field", ["", [], ["a", ""]])
 def test_an_empty_text_field_is_refused(tmp_path, text_field):
     with pytest.raises(InputError, match="text_field"):
