@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from time import monotonic
@@ -17,6 +17,7 @@ from sbert_retriever.types import Failure, IndexReport
 
 _PLAIN_LINE_EVERY_S = 5.0
 _FAILURES_SHOWN = 20
+_PRUNED_SHOWN = 10
 
 OnProgress = Callable[[IndexReport], None]
 
@@ -76,12 +77,22 @@ def print_report(report: IndexReport, *, as_json: bool) -> None:
         typer.Exit: With 1, where something failed.
     """
     say_failures(report.failures)
+    if report.dry_run:
+        _say_pruned(report.pruned)
     if as_json:
         put_json(asdict(report))
     else:
         put(str(report))
     if report.failed:
         raise typer.Exit(1)
+
+
+def _say_pruned(sources: Sequence[str]) -> None:
+    """Which sources would lose passages; a long list is cut."""
+    for source in sources[:_PRUNED_SHOWN]:
+        say(f"would delete from: {source}")
+    if len(sources) > _PRUNED_SHOWN:
+        say(f"would delete from: {len(sources) - _PRUNED_SHOWN} more (--json lists them all)")
 
 
 @contextmanager

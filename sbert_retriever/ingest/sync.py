@@ -56,6 +56,7 @@ class _Tally:
     pending: dict[str, None] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     unusable: set[str] = field(default_factory=set)
+    pruned: list[str] = field(default_factory=list)
 
     def add(self, name: str, number: int = 1) -> None:
         self.counts[name] += number
@@ -72,6 +73,7 @@ class _Tally:
             failures=tuple(self.failures),
             dry_run=dry_run,
             seconds=monotonic() - self.started,
+            pruned=tuple(self.pruned),
         )
 
 
@@ -318,6 +320,8 @@ class Sync:
             if not self._dry_run and gone:
                 yield from self._store.delete_ids(gone)
             self._tally.add("deleted", len(gone))
+            if gone:
+                self._tally.pruned.append(source)
 
 
 @dataclass(frozen=True)

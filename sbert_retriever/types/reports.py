@@ -38,6 +38,7 @@ class IndexReport:
         failures: One entry each for what did not go in.
         dry_run: Whether nothing was written.
         seconds: Wall time.
+        pruned: The sources that `prune` removed passages of.
     """
 
     added: int = 0
@@ -51,6 +52,7 @@ class IndexReport:
     failures: tuple[Failure, ...] = ()
     dry_run: bool = False
     seconds: float = 0.0
+    pruned: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         counts = ", ".join(

@@ -97,6 +97,30 @@ def test_prune_takes_files_that_are_gone_and_spares_all_else(
     assert sources == {"one/b.txt", "one/c.txt", "two/a.txt", "two/b.txt", "two/c.txt"}
 
 
+def test_a_dry_run_of_prune_names_the_sources_that_would_lose_passages(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said how many passages, and not whose."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    names = [f"docs/{n:02}.txt" for n in range(12)]
+    for name in (*names, "docs/stays.txt"):
+        Path(name).write_text("the cat was in the house", encoding="utf-8")
+    run("index", "docs", "--to", "x", "--model", tiny)
+    for name in names:
+        Path(name).unlink()
+    outcome = run("index", "docs", "--to", "x", "--prune", "--dry-run", "--json")
+    said = [line for line in outcome.err.splitlines() if "would delete from" in line]
+    assert said == [
+        *(f"sbert-retriever: would delete from: {name}" for name in names[:10]),
+        "sbert-retriever: would delete from: 2 more (--json lists them all)",
+    ]
+    assert outcome.json["pruned"] == names
+    outcome = run("index", "docs", "--to", "x", "--prune", "--json")
+    assert (outcome.json["pruned"], outcome.json["deleted"]) == (names, 12)
+    assert "would delete" not in outcome.err
+
+
 def test_pruning_the_current_folder_spares_sources_that_never_were_files(
     run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

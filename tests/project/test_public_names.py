@@ -346,7 +346,7 @@ NOUNS = {
     Calibration: "(*, right, listed, answer_at, choose_at, exact, setup, target_precision, "
     "questions, out_of_scope_share, precision, coverage)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
-    "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0)",
+    "truncated=0, longest=0, failures=(), dry_run=False, seconds=0.0, pruned=())",
 }
 
 
