@@ -11,6 +11,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import put, put_json, put_table, say
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def _emptied(retriever: Retriever, *, confirmed: bool) -> int:
     if not confirmed:
         name = retriever.store.collection_name
         raise InputError(
-            f"--all deletes all {retriever.count():,} passages of {name!r}: add --yes to do it"
+            f"--all deletes all {counted(retriever.count(), 'passage')} of {name!r}: add --yes to "
+            "do it"
         )
     return retriever.delete_all()

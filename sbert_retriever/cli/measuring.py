@@ -9,6 +9,7 @@ from typing import Any
 
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import say
+from sbert_retriever.counting import counted
 from sbert_retriever.encoder.cross_encoder import CrossEncoder
 from sbert_retriever.errors import InputError
 from sbert_retriever.evaluation.bootstrap import PairedDifference
@@ -84,7 +85,10 @@ class Runner:
     def _say(self, one: SetResult) -> None:
         if not self._quiet:
             figure = shown(one.figures[one.headline])
-            say(f"{one.name}: {one.headline} {figure} ({one.items:,} items, {one.seconds:.0f} s)")
+            say(
+                f"{one.name}: {one.headline} {figure} ({counted(one.items, 'item')}, "
+                f"{one.seconds:.0f} s)"
+            )
 
 
 class Report:

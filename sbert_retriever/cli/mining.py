@@ -13,6 +13,7 @@ from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.cli.passages import INDENT, body, passage_as_dict, place
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _print_groups(
         if as_json:
             put_json({"size": len(ids), "ids": ids}, indent=None)
             continue
-        put(f"{rank:>2}. {len(ids):,} passages")
+        put(f"{rank:>2}. {counted(len(ids), 'passage')}")
         for passage in retriever.get(ids if full else ids[:_SHOWN_OF_GROUP]):
             _put_passage(passage, full=full)
         if len(ids) > _SHOWN_OF_GROUP and not full:
@@ -215,8 +216,9 @@ def _print_groups(
 def _say_found(found: Duplicates, threshold: float, shown: int, *, groups: bool) -> None:
     how = "every pair compared" if found.exact else "through the index, which may miss some"
     say(
-        f"{found.found:,} pairs with a cosine of {threshold:g} or more, in {len(found.groups):,} "
-        f"groups, among {found.passages:,} passages ({how})"
+        f"{counted(found.found, 'pair')} with a cosine of {threshold:g} or more, in "
+        f"{len(found.groups):,} "
+        f"groups, among {counted(found.passages, 'passage')} ({how})"
     )
     whole = len(found.groups) if groups else found.found
     if shown < whole:
@@ -254,7 +256,7 @@ def _print_clusters(
                 indent=None,
             )
             continue
-        put(f"{rank:>2}. {cluster.size:,} passages, cohesion {cluster.cohesion:.3f}")
+        put(f"{rank:>2}. {counted(cluster.size, 'passage')}, cohesion {cluster.cohesion:.3f}")
         for passage in retriever.get(cluster.ids[:members]):
             _put_passage(passage, full=full)
     if not found.clusters and not as_json:
@@ -263,7 +265,8 @@ def _print_clusters(
 
 def _say_clusters(found: Clusters, limit: int | None, picture: str | None) -> None:
     say(
-        f"{len(found.clusters):,} clusters ({found.method}) among {len(found.ids):,} passages, "
+        f"{counted(len(found.clusters), 'cluster')} ({found.method}) among "
+        f"{counted(len(found.ids), 'passage')}, "
         f"{found.unassigned:,} of which are in none"
     )
     if limit is not None and limit < len(found.clusters):
@@ -288,7 +291,8 @@ def _indented(text: str) -> Iterator[str]:
 def _say_left_out(count: int) -> None:
     if count:
         say(
-            f"left out, their vectors being missing, zero or not finite: {count:,} passages (see "
+            f"left out, their vectors being missing, zero or not finite: "
+            f"{counted(count, 'passage')} (see "
             "`sbert-retriever doctor`)"
         )
 

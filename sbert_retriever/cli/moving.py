@@ -17,6 +17,7 @@ from sbert_retriever.cli.output import (
     resumable,
     say,
 )
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 
 _DropOld = Annotated[
@@ -275,10 +276,12 @@ def drop(
 
     if not yes:
         count = _count(location, collection, api_key)
-        raise InputError(f"this deletes {collection!r} with {count:,} passages: add --yes to do it")
+        raise InputError(
+            f"this deletes {collection!r} with {counted(count, 'passage')}: add --yes to do it"
+        )
     with naming_collections(location, collection, api_key):
         deleted = drop_collection(location, collection, api_key=api_key)
     if json:
         put_json({"dropped": collection, "passages": deleted})
     else:
-        put(f"{collection!r} dropped, with {deleted:,} passages")
+        put(f"{collection!r} dropped, with {counted(deleted, 'passage')}")

@@ -13,6 +13,7 @@ from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.cli.passages import INDENT, body, place
 from sbert_retriever.cli.typed import read_line
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 from sbert_retriever.types import DEFAULT_RERANKER
 
@@ -288,7 +289,7 @@ def _say_price(answers: list[SearchResult]) -> None:
     stages = ("encode", "search", "rerank")
     times = ", ".join(f"{stage} {answers[0].timings_ms[stage]:.0f} ms" for stage in stages)
     of = f" of {len(answers)} questions" if len(answers) > 1 else ""
-    say(f"rescored {rescored} of {candidates} candidates{of}: {times}")
+    say(f"rescored {rescored} of {counted(candidates, 'candidate')}{of}: {times}")
     kept = {hit.fallback: None for answer in answers for hit in answer.hits if hit.fallback}
     for reason in kept:
         say(f"{reason}: the first stage's order is kept")

@@ -11,6 +11,7 @@ import typer
 
 from sbert_retriever.cli import options
 from sbert_retriever.cli.output import put, put_json, resumable, say
+from sbert_retriever.counting import counted
 
 if TYPE_CHECKING:
     from sbert_retriever.training import DevReport, StepReport, TrainReport
@@ -61,7 +62,7 @@ def train(
 
 def _say_steps(counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
-        say(f"step {name}: {count:,} examples")
+        say(f"step {name}: {counted(count, 'example')}")
 
 
 def _progress() -> OnLog:
@@ -95,7 +96,8 @@ def _print_report(report: TrainReport, *, as_json: bool) -> None:
 
 def _line(step: StepReport) -> str:
     return (
-        f"step {step.name}: {step.updates:,} updates on {step.examples:,} examples in "
+        f"step {step.name}: {counted(step.updates, 'update')} on "
+        f"{counted(step.examples, 'example')} in "
         f"{step.seconds:,.0f} s, loss {step.first_loss:.4f} to {step.last_loss:.4f}"
     )
 

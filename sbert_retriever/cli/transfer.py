@@ -11,6 +11,7 @@ import typer
 from sbert_retriever.cli import options
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import print_report, progress, resumable, say
+from sbert_retriever.counting import counted
 
 _STDIO = "-"
 
@@ -41,7 +42,7 @@ def export(
             else:
                 count = export_passages(retriever.store, Path(output), on_progress=on_progress)
     if not quiet:
-        say(f"{count} passages exported")
+        say(f"{counted(count, 'passage')} exported")
 
 
 def import_(

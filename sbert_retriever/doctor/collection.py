@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sbert_retriever.counting import counted
 from sbert_retriever.doctor.visit import Visit, ask
 from sbert_retriever.errors import (
     CollectionNotFoundError,
@@ -36,7 +37,9 @@ def open_collection(visit: Visit) -> Retriever | None:
         return None
     facts = retriever.info()
     visit.add(
-        "collection", "ok", f"{facts.count:,} passages in {facts.collection_name!r}, {facts.dim}-d"
+        "collection",
+        "ok",
+        f"{counted(facts.count, 'passage')} in {facts.collection_name!r}, {facts.dim}-d",
     )
     return retriever
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.lines import as_number, numbered_lines, place_of
 
@@ -59,7 +60,9 @@ def scored(name: str, rows: Iterable[tuple[str, str, float]], *, source: Path) -
     """
     found = list(rows)
     if len(found) < 2:
-        raise ReadError(f"{source} holds {len(found)} pairs with a gold score, expected 2 or more")
+        raise ReadError(
+            f"{source} holds {counted(len(found), 'pair')} with a gold score, expected 2 or more"
+        )
     left, right, gold = zip(*found, strict=True)
     return ScoredPairs(name, left, right, gold)
 
@@ -99,7 +102,8 @@ def tab_fields(
         fields = line.split("\t")
         if len(fields) != columns:
             raise ReadError(
-                f"{place_of(path, number)}: {len(fields)} fields parted by tabs, expected {columns}"
+                f"{place_of(path, number)}: {counted(len(fields), 'field')} parted by tabs, "
+                f"expected {columns}"
             )
         yield number, fields
 
@@ -128,7 +132,8 @@ def tab_records(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mappin
         fields = line.split("\t")
         if len(fields) != len(names):
             raise ReadError(
-                f"{place_of(path, number)}: {len(fields)} fields, expected {len(names)} as in the "
+                f"{place_of(path, number)}: {counted(len(fields), 'field')}, expected "
+                f"{len(names)} as in the "
                 "first line"
             )
         yield number, dict(zip(names, fields, strict=True))
@@ -150,7 +155,8 @@ def comma_fields(path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
             return
         if fields and len(fields) != columns:
             raise ReadError(
-                f"{place_of(path, reader.line_num)}: {len(fields)} fields parted by commas, "
+                f"{place_of(path, reader.line_num)}: {counted(len(fields), 'field')} parted by "
+                "commas, "
                 f"expected {columns}"
             )
         if fields:

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.lines import as_number, numbered_lines, place_of
 from sbert_retriever.types import Passage
@@ -176,7 +177,8 @@ def _judgements_of(path: Path) -> Iterator[tuple[int, str, str, int]]:
         width = width or len(fields)
         if width not in (3, 4) or len(fields) != width:
             raise ReadError(
-                f"{place_of(path, number)}: {len(fields)} fields, expected {_shape(width)}"
+                f"{place_of(path, number)}: {counted(len(fields), 'field')}, expected "
+                f"{_shape(width)}"
             )
         if number == 1 and _is_header(fields):
             continue
@@ -228,7 +230,8 @@ def read_run(path: str | PathLike[str]) -> Run:
         fields = line.split()
         if len(fields) not in (5, 6):
             raise ReadError(
-                f"{place_of(place, number)}: {len(fields)} fields, expected query, Q0, passage, "
+                f"{place_of(place, number)}: {counted(len(fields), 'field')}, expected query, Q0, "
+                "passage, "
                 "rank, score, tag"
             )
         found = run.setdefault(fields[0], {})

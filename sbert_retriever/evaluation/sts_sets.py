@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError, ReadError
 from sbert_retriever.evaluation.lines import numbered_lines, place_of
 from sbert_retriever.evaluation.pairs import (
@@ -174,6 +175,9 @@ def _rows_in_two(path: Path) -> Iterator[tuple[str, str, float]]:
     scores = list(numbered_lines(beside))
     pairs = list(tab_fields(path, 2))
     if len(scores) != len(pairs):
-        raise ReadError(f"{beside} has {len(scores)} scores, and {path} {len(pairs)} pairs")
+        raise ReadError(
+            f"{beside} has {counted(len(scores), 'score')}, and {path} "
+            f"{counted(len(pairs), 'pair')}"
+        )
     for (_, (left, right)), (number, gold) in zip(pairs, scores, strict=True):
         yield left, right, gold_score(gold, place_of(beside, number), low=0, high=5)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError, InputTypeError, MissingExtraError, ReadError
 from sbert_retriever.ingest.chunking import checked_overlap, chunk
 from sbert_retriever.ingest.discover import RECORD_SUFFIXES, SkipReason, find_files
@@ -213,4 +214,4 @@ def _check_name(path: Path) -> None:
 
 def _skip_note(skipped: Counter[str]) -> str:
     kinds = ", ".join(f"{n} {suffix}" for suffix, n in sorted(skipped.items()))
-    return f"skipped {skipped.total()} files of other types: {kinds}"
+    return f"skipped {counted(skipped.total(), 'file')} of other types: {kinds}"

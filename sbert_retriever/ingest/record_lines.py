@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import ReadError
 from sbert_retriever.ingest.record_fields import Fields, Record
 
@@ -77,7 +78,9 @@ def csv_records(lines: Iterable[str], source: str, fields: Fields) -> Iterator[R
     line = reader.line_num + 1
     for row in _rows(reader, source):
         if row and len(row) != len(header):
-            yield BadLine(line, f"{len(row)} values, expected {len(header)} as in the header")
+            yield BadLine(
+                line, f"{counted(len(row), 'value')}, expected {len(header)} as in the header"
+            )
         elif row:
             yield line, dict(zip(header, row, strict=True))
         line = reader.line_num + 1

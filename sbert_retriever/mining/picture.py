@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError, MissingExtraError
 from sbert_retriever.mining.clusters import Clusters
 
@@ -128,7 +129,8 @@ def _dress(figure: Figure, axes: Axes, clusters: Clusters) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_title(
-        f"{len(clusters.ids):,} passages, {len(clusters.clusters):,} clusters ({clusters.method})\n"
+        f"{counted(len(clusters.ids), 'passage')}, {counted(len(clusters.clusters), 'cluster')} "
+        f"({clusters.method})\n"
         f"the two axes keep {clusters.shown:.0%} of the variance: what is near here may be far "
         "apart",
         fontsize=9,

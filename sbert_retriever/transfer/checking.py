@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from qdrant_client import models
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import StoreError
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.transfer.walking import missing_from
@@ -37,7 +38,8 @@ class Checked:
     largest: float = 0.0
 
     def __str__(self) -> str:
-        text = f"checked: {self.count:,} passages on both sides, {self.compared:,} of them compared"
+        both = counted(self.count, "passage")
+        text = f"checked: {both} on both sides, {self.compared:,} of them compared"
         if self.searches:
             text += f", {self.searches:,} searches equal (scores within {self.largest:.0e})"
         return text
@@ -81,7 +83,8 @@ def _equal_counts(source: PassageStore, target: PassageStore, failures: Sequence
     extra = target.connection.run(missing_from(source, target))
     reasons = "; ".join(f"{f.id[:80]!r} {f.reason}" for f in failures[:_SHOWN])
     raise StoreError(
-        f"the copy differs: {ours:,} passages at {source.connection.location}, {theirs:,} at "
+        f"the copy differs: {counted(ours, 'passage')} at {source.connection.location}, "
+        f"{theirs:,} at "
         f"{target.connection.location}; {_listed('missing there', missing)}; "
         f"{_listed('not in the original', extra)}"
         + (f"; could not be copied: {reasons}" if reasons else "")

@@ -15,6 +15,7 @@ from typing import Any
 
 import portalocker
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError, ReadError, StoreError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.embedded import EmbeddedClient
@@ -46,7 +47,7 @@ class SnapshotReport:
 
     def __str__(self) -> str:
         held = ", ".join(
-            f"{name!r} ({count:,} passages)" for name, count in self.collections.items()
+            f"{name!r} ({counted(count, 'passage')})" for name, count in self.collections.items()
         )
         return f"{held}; {self.bytes / 1e6:,.1f} MB, {self.engine}"
 
@@ -266,7 +267,8 @@ def _check_usable(staging: Path, counts: Mapping[str, int], archive: Archive) ->
                 ) from error
             if found != count:
                 raise StoreError(
-                    f"the snapshot says {count:,} passages, and the engine finds {found:,}. "
+                    f"the snapshot says {counted(count, 'passage')}, and the engine finds "
+                    f"{found:,}. "
                     "Nothing was restored"
                 )
 

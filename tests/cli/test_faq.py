@@ -216,7 +216,7 @@ def test_labelled_questions_are_read_as_every_other_csv(tmp_path: Path) -> None:
     assert read_labelled(file) == [("open on Sundays;\nand late?", "hours"), ("who is it?", None)]
     for rows, says in [
         ('"two\nlines",hours\n ,hours\n', "line 4: no question"),
-        ('"two\nlines",hours\nwho is it?\n', "line 4: 1 values, expected 2"),
+        ('"two\nlines",hours\nwho is it?\n', "line 4: 1 value, expected 2"),
     ]:
         file.write_text(f"question,entry\n{rows}", encoding="utf-8")
         with pytest.raises(ReadError, match=says):

@@ -149,7 +149,7 @@ def test_passages_without_a_usable_vector_are_told_of(
         outcome = run(command, copies, "--threshold", "0.999", "--json")
         assert outcome.code == 0
         assert "NaN" not in outcome.out
-        assert "not finite: 1 passages" in outcome.err
+        assert "not finite: 1 passage" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_a_model_is_trained_and_the_report_printed(run, tiny, tmp_path) -> None:
     path = written(tmp_path, tiny)
     outcome = run("train", path, "--output", tmp_path / "out")
     assert outcome.code == 0, outcome.err
-    assert "step train: 1 updates on 1 examples" in outcome.out
+    assert "step train: 1 update on 1 example" in outcome.out
     assert f"the model is in {tmp_path / 'out'}" in outcome.out
     assert "step train: update 1 of 1, loss" in outcome.err
     assert BiEncoder.load(tmp_path / "out").dim == 32
@@ -81,7 +81,7 @@ def test_of_several_processes_one_reports(
     outcome = run("train", "config.toml", "--output", "out", "--json")
     assert outcome.code == 0
     assert bool(outcome.out) is printed
-    assert ("step train: 1 examples" in outcome.err) is printed
+    assert ("step train: 1 example" in outcome.err) is printed
 
 
 def test_bad_data_is_said_with_file_and_line(run, tiny, tmp_path) -> None:

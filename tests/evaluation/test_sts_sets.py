@@ -32,7 +32,7 @@ def test_a_language_that_is_not_there_names_those_that_are(file, tmp_path):
 def test_a_pair_that_nobody_scored_is_left_out(file, tmp_path):
     file("sts12-16/2016.a.tsv", "\tnot\tscored\n1.0\tx\ty\n")
     file("sts12-16/2016.b.tsv", '4.5\t"quotes\tstay"\n3\tnext line\x85is not\tp\n')
-    with pytest.raises(ReadError, match=r"2016\.a\.tsv holds 1 pairs"):
+    with pytest.raises(ReadError, match=r"2016\.a\.tsv holds 1 pair"):
         read_sts(tmp_path, "sts16")
     file("sts12-16/2016.a.tsv", "\tnot\tscored\n1.0\tx\ty\n2\tv\tw\n")
     read = read_sts(tmp_path, "sts16")
@@ -45,7 +45,7 @@ def test_scores_in_a_file_of_their_own(file, tmp_path):
     file("sts12-16/2012.MSRvid.gs.txt", "5.000\n0.5\n")
     assert read_sts(tmp_path, "sts12").gold == (5.0, 0.5)
     file("sts12-16/2012.MSRvid.gs.txt", "5.000\n")
-    with pytest.raises(ReadError, match=r"has 1 scores, and .* 2 pairs"):
+    with pytest.raises(ReadError, match=r"has 1 score, and .* 2 pairs"):
         read_sts(tmp_path, "sts12")
 
 

@@ -169,3 +169,11 @@ def test_a_file_whose_name_is_not_utf8_is_reported_once(tmp_path, token_offsets)
     assert [passage.text for passage in passages] == ["One."]
     assert len(failures) == 1
     assert "is not UTF-8: rename the file" in failures[0].reason
+
+
+def test_one_file_of_another_type_is_no_files(tmp_path, token_offsets, notes):
+    (tmp_path / "a.png").touch()
+    list(
+        read_passages([tmp_path], token_offsets=token_offsets, max_tokens=64, on_note=notes.append)
+    )
+    assert notes == ["skipped 1 file of other types: 1 .png"]

@@ -166,7 +166,7 @@ def test_the_separator_is_the_one_that_makes_the_text_a_column(tmp_path, separat
         ("text,lang\na,b\n", {"metadata_fields": ["year"]}, "line 1: no column 'year'"),
         ("text,a,a\nx,1,2\n", {}, "two columns are named 'a'"),
         ('text\n"open\n', {}, "line 2: not csv"),
-        ("text,lang\na,b\nc\n", {}, "line 3: 1 values, expected 2"),
+        ("text,lang\na,b\nc\n", {}, "line 3: 1 value, expected 2"),
         ('text,lang\n"a\nb",c\nd,e,f\n', {}, "line 4: 3 values, expected 2"),
     ],
 )

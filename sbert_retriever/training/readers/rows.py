@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError, MissingExtraError, ReadError
 from sbert_retriever.training.kinds import Format
 
@@ -134,7 +135,8 @@ def _table(
                 continue
         if len(fields) != len(names):
             raise ReadError(
-                f"{path}, line {number}: {len(fields)} columns, expected {len(names)} as in the "
+                f"{path}, line {number}: {counted(len(fields), 'column')}, expected {len(names)} "
+                "as in the "
                 "first line"
             )
         yield Row(f"{path}, line {number}", dict(zip(names, fields, strict=True)))
