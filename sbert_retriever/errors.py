@@ -60,21 +60,28 @@ class InputTypeError(SbertError, TypeError):
 class MissingExtraError(SbertError, ImportError):
     """An optional package is not installed; the message carries the pip line.
 
+    The line is for a checkout: the project is on no package index yet.
+
     Args:
         package: The import that failed.
         extra: The extra of this distribution that brings it.
         purpose: What needs it, as the end of "... is needed to".
 
     Examples:
-        >>> print(MissingExtraError("onnx", extra="offline", purpose="read it"))
-        onnx is needed to read it and is not installed: pip install "sbert-retriever[offline]"
+        >>> error = MissingExtraError("docx", extra="docs", purpose="read it")
+        >>> print(str(error).partition(": ")[2])
+        pip install ".[docs]" in the checkout of sbert-retriever
     """
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{package} is needed to {purpose} and is not installed: "
-            f'pip install "sbert-retriever[{extra}]"'
+            f"{package} is needed to {purpose} and is not installed: {install_line(extra)}"
         )
+
+
+def install_line(extra: str) -> str:
+    """How to get an extra of this distribution, where one has its checkout."""
+    return f'pip install ".[{extra}]" in the checkout of sbert-retriever'
 
 
 class ModelError(SbertError):

@@ -17,7 +17,12 @@ from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from sbert_retriever.encoder.packaged import PackagedModel, find_packaged
-from sbert_retriever.errors import FallbackWarning, InputError, ModelNotFoundError
+from sbert_retriever.errors import (
+    FallbackWarning,
+    InputError,
+    ModelNotFoundError,
+    install_line,
+)
 
 _SMALL_FILES = ["*.json", "*.txt", "*.model", "*.safetensors", "artifact.metadata"]
 _TORCH_FILES = [*_SMALL_FILES, "*.bin"]
@@ -210,7 +215,7 @@ def _not_found(
 ) -> ModelNotFoundError:
     way_out = "give a folder, a packaged name or a hub id"
     if packaged is not None:
-        way_out = f'pip install "sbert-retriever[offline]", or give the hub id {packaged.hub_id!r}'
+        way_out = f"{install_line('offline')}, or give the hub id {packaged.hub_id!r}"
     return ModelNotFoundError(
         f"no model {text!r}; looked in: {'; '.join(looked)}. To get it: {way_out}"
     )

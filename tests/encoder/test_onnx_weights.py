@@ -145,7 +145,7 @@ def test_what_is_no_bert_is_refused(tmp_path):
 def test_without_onnx_the_error_carries_the_pip_line(monkeypatch, tmp_path):
     write_onnx(tmp_path, {"a.weight": np.ones(2, np.float32)})
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .sbert-retriever\[offline\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[offline\]" in the checkout'):
         load_onnx_bert(tmp_path)
 
 

@@ -161,7 +161,7 @@ def test_without_scikit_learn_the_line_that_installs_it_is_named(monkeypatch) ->
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     rows = np.eye(3, dtype=np.float32)
     for run in (lambda: k_means(rows, 2), lambda: agglomerative(rows, k=2)):
-        with pytest.raises(MissingExtraError, match=r'pip install "sbert-retriever\[eval\]"'):
+        with pytest.raises(MissingExtraError, match=r'pip install "\.\[eval\]" in the checkout'):
             run()
 
 

@@ -38,7 +38,7 @@ def test_a_missing_package_is_named_with_the_pip_line(monkeypatch, package: str,
         call()
     said = str(caught.value)
     assert said.startswith(f"{package} is needed to ")
-    assert said.endswith('pip install "sbert-retriever[ray]"')
+    assert said.endswith('pip install ".[ray]" in the checkout of sbert-retriever')
 
 
 def test_an_absent_server_is_said_before_ray_is_started(one_record: Path, tiny: Path) -> None:
