@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KEY = "sbert_retriever_faq"
 """In the collection's metadata."""
 FORMAT_VERSION = 1
+_OF_CHOOSE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,9 @@ class Thresholds:
         score: An answer's entry has at least this score.
         margin: And is at least so far above the next entry.
         choose: A list to choose from begins with an entry of at least this score.
+        follow_up: What is found for a follow-up and the last question together counts only where
+            the follow-up by itself scores at least this with the entry that comes first. None is
+            three tenths of `choose`.
 
     Raises:
         InputError: A value is not finite.
@@ -37,12 +41,18 @@ class Thresholds:
     score: float
     margin: float = 0.0
     choose: float
+    follow_up: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("score", "margin", "choose"):
-            in_range(
-                name, getattr(self, name), least=-math.inf, whole=False, of=type(self).__name__
-            )
+        for name in ("score", "margin", "choose", "follow_up"):
+            value = getattr(self, name)
+            if name != "follow_up" or value is not None:
+                in_range(name, value, least=-math.inf, whole=False, of=type(self).__name__)
+
+    @property
+    def said_by_itself(self) -> float:
+        """`follow_up`, or what None stands for."""
+        return _OF_CHOOSE * self.choose if self.follow_up is None else self.follow_up
 
     def outcome(self, *, score: float, margin: float) -> Outcome:
         """What to do with a question.

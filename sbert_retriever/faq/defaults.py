@@ -9,8 +9,8 @@ from sbert_retriever.encoder.packaged import find_packaged
 from sbert_retriever.faq.calibration import Setup, Thresholds
 
 _DENSE = {
-    "all-MiniLM-L6-v2": Thresholds(score=0.57, margin=0.12, choose=0.5),
-    "bge-small-en-v1.5": Thresholds(score=0.75, margin=0.05, choose=0.75),
+    "all-MiniLM-L6-v2": Thresholds(score=0.57, margin=0.12, choose=0.5, follow_up=0.15),
+    "bge-small-en-v1.5": Thresholds(score=0.75, margin=0.05, choose=0.75, follow_up=0.54),
 }
 
 

@@ -53,6 +53,10 @@ class Matched:
     hits: tuple[Hit, ...]
     bound: float
 
+    def score_of(self, entry: str) -> float | None:
+        """The first stage's score of an entry; None where it is not among those found."""
+        return next((hit.score for hit in self.hits if entry_id_of(hit) == entry), None)
+
 
 def matched(hits: Sequence[Hit], *, complete: bool = False) -> Matched:
     """The entries of hits, best first.

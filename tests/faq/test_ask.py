@@ -174,6 +174,30 @@ def test_the_last_question_alone_answers_no_follow_up(meant: Faq) -> None:
     assert found.candidates[0].entry.id == "hours"
 
 
+@pytest.mark.parametrize("message", ["thanks", "who won the world cup", "tell me a joke"])
+def test_a_message_about_nothing_gets_no_list_of_the_last_question(
+    open_faq: OPEN, minilm: Any, message: str
+) -> None:
+    """It was asked together with the last question, which alone made the list."""
+    faq = open_faq(model=minilm, thresholds=None)
+    titles = ("Can I hire a bicycle?", "Can I lease a bike?", "Where can I park?", "Any e-bikes?")
+    faq.add([FaqEntry(id=title, answer="Yes.", phrasings=[title]) for title in titles])
+    for previous in ("Can I hire a bicycle", "parking?"):
+        assert faq.ask(message, previous).outcome == "abstain"
+    follow = faq.ask("with a child seat?", "Can I hire a bicycle")
+    assert follow.outcome != "abstain"
+    assert follow.candidates[0].entry.id == "Can I hire a bicycle?"
+
+
+def test_how_near_a_follow_up_has_to_be_can_be_said(open_faq: OPEN, entries) -> None:
+    lists = {}
+    for least in (-1.0, 1.0, None):
+        faq = open_faq(thresholds=Thresholds(score=0.9, choose=0.3, follow_up=least))
+        faq.add(entries)
+        lists[least] = faq.ask("and jokes?", "When are you open").outcome
+    assert lists == {-1.0: "choose", 1.0: "abstain", None: "abstain"}
+
+
 def test_who_changes_the_subject_means_the_new_one(meant: Faq, entries) -> None:
     found = meant.ask("how long is the delivery?", "When are you open?")
     assert found.entry == entries[2]

@@ -342,7 +342,7 @@ NOUNS = {
     Labelled: "(*, question, entry=None)",
     Feedback: "(*, question, entry, good, at)",
     Gap: "(*, question, questions, count, nearest=None, score=None)",
-    Thresholds: "(*, score, margin=0.0, choose)",
+    Thresholds: "(*, score, margin=0.0, choose, follow_up=None)",
     Calibration: "(*, right, listed, answer_at, choose_at, exact, setup, target_precision, "
     "questions, out_of_scope_share, precision, coverage)",
     IndexReport: "(*, added=0, updated=0, unchanged=0, deleted=0, failed=0, encoded=0, "
