@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sbert_retriever.cli import faq_asking, faq_learning, options
-from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, DEFAULT_MODEL, open_faq
+from sbert_retriever.cli.faq_opening import (
+    DEFAULT_COLLECTION,
+    DEFAULT_MODEL,
+    counted,
+    open_faq,
+)
 from sbert_retriever.cli.output import one_line, printable, put, put_json, say
 from sbert_retriever.errors import InputError
 
@@ -81,6 +86,11 @@ def import_(
         put_json(asdict(report))
     else:
         put(str(report))
+    if report.dropped:
+        have = "that the files do not have was" if report.dropped == 1 else (
+            "that the files do not have were"
+        )
+        say(f"{counted(report.dropped, 'phrasing')} {have} dropped")
 
 
 @app.command()

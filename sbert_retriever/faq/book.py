@@ -296,7 +296,8 @@ class Faq(Improving):
     def load(self, *paths: str | PathLike[str], prune: bool = False) -> ImportReport:
         """Write the entries of files: .csv, .jsonl, .yaml, .md, or a saved web page (.html).
 
-        Entries whose ids are there are replaced. docs/faq.md says how each kind is written.
+        Entries whose ids are there are replaced by what the files say: phrasings that were added
+        otherwise go. docs/faq.md says how each kind is written.
 
         Args:
             paths: Files.
@@ -318,9 +319,10 @@ class Faq(Improving):
         stale: set[str] = set()
         if prune:
             stale = self._shelf.ids() - {entry.id for entry in given}
+        dropped = self._shelf.without(given)
         report = self._shelf.add(given, replacing=True)
         deleted = self._shelf.delete(sorted(stale))
-        return ImportReport(entries=len(given), deleted=deleted, passages=report)
+        return ImportReport(entries=len(given), deleted=deleted, passages=report, dropped=dropped)
 
     async def aload(self, *paths: str | PathLike[str], prune: bool = False) -> ImportReport:
         """`load` for an event loop."""

@@ -77,6 +77,19 @@ class Shelf:
                 total = _joined(total, self._write(part))
         return total
 
+    def without(self, entries: Sequence[FaqEntry]) -> int:
+        """How many phrasings that are kept these entries would drop, taking their place."""
+        gone = 0
+        for start in range(0, len(entries), _AT_ONCE):
+            part = entries[start : start + _AT_ONCE]
+            there = self.get([entry.id for entry in part])
+            gone += sum(
+                len(set(there[entry.id].phrasings) - set(entry.phrasings))
+                for entry in part
+                if entry.id in there
+            )
+        return gone
+
     def edit(
         self,
         entry_id: str,

@@ -251,3 +251,11 @@ def test_what_cannot_be_done_says_why(
     assert outcome.code in (1, 2)
     assert says in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_an_import_says_which_phrasings_it_drops(run: Any, shop: Path, tmp_path: Path) -> None:
+    """Those added with `faq edit -q` went without a word."""
+    assert run("faq", "edit", shop, "hours", "-q", "Open on Mondays?").code == 0
+    again = run("faq", "import", shop, tmp_path / "faq.csv")
+    assert "1 phrasing that the files do not have was dropped" in again.err
+    assert "dropped" not in run("faq", "import", shop, tmp_path / "faq.csv").err

@@ -27,11 +27,13 @@ class ImportReport:
         entries: How many were read and written.
         deleted: How many were deleted, being in no file.
         passages: What that came to, in passages: one a phrasing.
+        dropped: How many phrasings of entries that were there are in no file, and are gone.
     """
 
     entries: int
     deleted: int
     passages: IndexReport
+    dropped: int = 0
 
     def __str__(self) -> str:
         gone = f", {self.deleted} deleted" if self.deleted else ""
