@@ -238,7 +238,7 @@ def list_(
         else:
             _put_entry(entry, full=full)
     if not json:
-        say(f"{len(entries):,} entries")
+        say(counted(len(entries), "entry", "entries"))
 
 
 @app.command()
@@ -287,6 +287,7 @@ def _put_entry(entry: FaqEntry, *, full: bool) -> None:
     for phrasing in shown:
         put(f"    {one_line(phrasing)}")
     if len(shown) < len(entry.phrasings):
-        put(f"    (and {len(entry.phrasings) - len(shown)} phrasings more)")
+        more = counted(len(entry.phrasings) - len(shown), "more phrasing")
+        put(f"    (and {more})")
     answer = printable(entry.answer) if full else one_line(entry.answer)[:100]
     put("\n".join(f"    > {line}" for line in answer.split("\n")))

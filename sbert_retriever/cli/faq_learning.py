@@ -11,7 +11,7 @@ import typer
 
 from sbert_retriever.cli import options
 from sbert_retriever.cli.faq_asking import Log, Reranker
-from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
+from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, counted, open_faq
 from sbert_retriever.cli.output import one_line, put, put_json, say
 from sbert_retriever.errors import InputError, ReadError
 
@@ -144,7 +144,8 @@ def gaps(
         else:
             _put_gap(gap)
     if not json:
-        say(f"{len(found):,} gaps, {sum(gap.count for gap in found):,} questions")
+        asked = sum(gap.count for gap in found)
+        say(f"{counted(len(found), 'gap')}, {counted(asked, 'question')}")
 
 
 def export_pairs(
@@ -175,7 +176,7 @@ def export_pairs(
     if json:
         put_json({"pairs": len(pairs)})
     else:
-        put(f"{len(pairs):,} pairs")
+        put(counted(len(pairs), "pair"))
 
 
 def read_labelled(path: Path) -> list[tuple[str, str | None]]:

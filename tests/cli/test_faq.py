@@ -259,3 +259,10 @@ def test_an_import_says_which_phrasings_it_drops(run: Any, shop: Path, tmp_path:
     again = run("faq", "import", shop, tmp_path / "faq.csv")
     assert "1 phrasing that the files do not have was dropped" in again.err
     assert "dropped" not in run("faq", "import", shop, tmp_path / "faq.csv").err
+
+
+def test_one_is_no_plural(run: Any, shop: Path) -> None:
+    assert run("faq", "delete", shop, "return").code == 0
+    listed = run("faq", "list", shop)
+    assert "(and 1 more phrasing)" in listed.out
+    assert "1 entry\n" in listed.err

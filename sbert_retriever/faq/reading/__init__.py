@@ -37,7 +37,8 @@ class ImportReport:
 
     def __str__(self) -> str:
         gone = f", {self.deleted} deleted" if self.deleted else ""
-        return f"{self.entries} entries{gone}; passages: {self.passages}"
+        what = "entry" if self.entries == 1 else "entries"
+        return f"{self.entries} {what}{gone}; passages: {self.passages}"
 
 
 _READERS: dict[str, Callable[[str, str], Iterator[Draft]]] = {
