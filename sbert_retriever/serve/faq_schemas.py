@@ -17,7 +17,7 @@ ShortText = Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
 class FaqQuestion(OwnRequest):
     """A question to the FAQ."""
 
-    question: str = Field(max_length=MOST_TEXT)
+    question: str = Field(max_length=MOST_TEXT, pattern=r"\S", description="Not blank.")
     previous: str | None = Field(
         None,
         max_length=MOST_TEXT,

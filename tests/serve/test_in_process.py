@@ -257,3 +257,9 @@ def _until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t"])
+def test_a_blank_question_is_refused(client: Client, blank: str) -> None:
+    """It got "I don't know", as if it had been a question."""
+    assert client().post("/faq/ask", json={"question": blank}).status_code == 422
