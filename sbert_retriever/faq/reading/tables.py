@@ -15,7 +15,18 @@ _FIELDS = Fields(text=tuple(n for name in COLUMNS for n in (name, name.title(), 
 
 def csv_drafts(text: str, source: str) -> Iterator[Draft]:
     """The rows of a csv file, whose first line names the columns."""
-    return _drafts(csv_records, text, source, split=True)
+    try:
+        yield from _drafts(csv_records, text, source, split=True)
+    except ReadError as error:
+        # Each name in each case is looked for; told of are the names alone.
+        found, there, holds = str(error).partition("; the first line ")
+        if not there or "no column" not in found:
+            raise
+        first, *others = COLUMNS
+        raise ReadError(
+            f"{source}, line 1: no column {first!r} (in any case; also {', '.join(others)}){there}"
+            f"{holds}: rename one"
+        ) from error
 
 
 def json_drafts(text: str, source: str) -> Iterator[Draft]:
