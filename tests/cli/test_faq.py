@@ -266,3 +266,18 @@ def test_one_is_no_plural(run: Any, shop: Path) -> None:
     listed = run("faq", "list", shop)
     assert "(and 1 more phrasing)" in listed.out
     assert "1 entry\n" in listed.err
+
+
+def test_a_faulty_file_makes_no_faq_and_is_told_of_whole(run: Any, tmp_path: Path) -> None:
+    """The first fault was told of alone, and an FAQ without entries stayed behind."""
+    file = tmp_path / "faq.csv"
+    rows = "".join(f"q{n}?,\n" for n in range(12))
+    file.write_text(f"question,answer\nwhy?,a\nhow?,\nWhy,b\n{rows}", encoding="utf-8")
+    outcome = run("faq", "import", tmp_path / "shop", file)
+    assert outcome.code == 1
+    assert "faq.csv has 14 faults: line 3: no answer; line 5: no answer;" in outcome.err
+    assert outcome.err.rstrip().endswith("; and 4 more")
+    assert not (tmp_path / "shop").exists()
+    file.write_text("question,answer\nwhy?,a\nhow?,\nWhy,b\n", encoding="utf-8")
+    err = run("faq", "import", tmp_path / "shop", file).err
+    assert "has 2 faults: line 3: no answer; line 4: the question 'Why' has another answer" in err

@@ -254,8 +254,9 @@ def test_the_faqpage_of_a_saved_web_page(write) -> None:
         ("a.csv", "question,answer\nq?,\n", "a.csv, line 2: no answer"),
         ("a.csv", "question,answer\n,a\n", "a.csv, line 2: no question"),
         ("a.csv", "question,answer\nq?,a,b\n", "a.csv, line 2: 3 values, expected 2"),
-        ("a.csv", "frage,antwort\nq?,a\n", r"line 1: no column 'question' \(in any case; also questions, phrasing, phrasings, title\); "
-         "the first line must name the columns, and holds 'frage', 'antwort': rename one"),
+        ("a.csv", "frage,antwort\nq?,a\n",
+         r"line 1: no column 'question' \(in any case; also questions, phrasing, phrasings, "
+         r"title\); the first line must name the columns, and holds 'frage', 'antwort': rename"),
         ("a.csv", "question,answer,colour\nq?,a,b\n", "a.csv, line 2: unknown field 'colour'"),
         ("a.csv", "id,question,answer\na,q?,x\nb,r?,x\na,s?,y\n",
          "a.csv, line 4: entry 'a' has another answer than on line 2"),

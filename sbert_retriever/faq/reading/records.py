@@ -22,6 +22,7 @@ _NAMES = {
 }
 COLUMNS = tuple(name for name, field_ in _NAMES.items() if field_ == "phrasings")
 _LONGEST_ID = 60
+_FAULTS_SHOWN = 10
 
 
 @dataclass
@@ -123,22 +124,50 @@ def _parts(text: str, name: str) -> list[str]:
     return [text.strip()]
 
 
-def entries_of(drafts: Iterable[Draft], source: str) -> list[FaqEntry]:
+def entries_of(drafts: Iterable[Draft | ReadError], source: str) -> list[FaqEntry]:
     """Entries; drafts of one id, or without ids and of one answer, are one entry.
 
+    Args:
+        drafts: What a file describes, with an error in the place of each that is faulty.
+        source: The file.
+
     Raises:
-        ReadError: Two drafts of one id have different answers, or a draft makes no entry.
+        ReadError: There are errors, or two drafts of one id have different answers, or a draft
+            makes no entry; with all of them.
     """
+    faults: list[ReadError] = []
     joined: dict[tuple[str, str], Draft] = {}
     for draft in drafts:
+        if isinstance(draft, ReadError):
+            faults.append(draft)
+            continue
         key = ("id", draft.id) if draft.id is not None else ("answer", draft.answer)
         before = joined.get(key)
         if before is None:
             joined[key] = draft
         else:
-            _join(before, draft, source)
+            try:
+                _join(before, draft, source)
+            except ReadError as error:
+                faults.append(error)
     taken: dict[str, int] = {}
-    return [_entry(draft, source, taken) for draft in joined.values()]
+    entries: list[FaqEntry] = []
+    for draft in joined.values():
+        try:
+            entries.append(_entry(draft, source, taken))
+        except ReadError as error:
+            faults.append(error)
+    if faults:
+        raise faults[0] if len(faults) == 1 else _all_of(faults, source)
+    return entries
+
+
+def _all_of(faults: Sequence[ReadError], source: str) -> ReadError:
+    """One error that says several, the first of them in words."""
+    told = [str(fault).removeprefix(f"{source}, ") for fault in faults[:_FAULTS_SHOWN]]
+    more = len(faults) - len(told)
+    rest = f"; and {more:,} more" if more else ""
+    return ReadError(f"{source} has {len(faults):,} faults: {'; '.join(told)}{rest}")
 
 
 def _join(before: Draft, more: Draft, source: str) -> None:

@@ -13,7 +13,7 @@ from sbert_retriever.ingest.record_lines import BadLine, Parser, csv_records, js
 _FIELDS = Fields(text=tuple(n for name in COLUMNS for n in (name, name.title(), name.upper())))
 
 
-def csv_drafts(text: str, source: str) -> Iterator[Draft]:
+def csv_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
     """The rows of a csv file, whose first line names the columns."""
     try:
         yield from _drafts(csv_records, text, source, split=True)
@@ -29,16 +29,20 @@ def csv_drafts(text: str, source: str) -> Iterator[Draft]:
         ) from error
 
 
-def json_drafts(text: str, source: str) -> Iterator[Draft]:
+def json_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
     """The lines of a jsonl file."""
     return _drafts(json_records, text, source, split=False)
 
 
-def _drafts(parse: Parser, text: str, source: str, *, split: bool) -> Iterator[Draft]:
+def _drafts(parse: Parser, text: str, source: str, *, split: bool) -> Iterator[Draft | ReadError]:
     # Lines end with "\n" alone: other marks, such as Word's vertical tab, stand inside a cell.
     lines: Iterable[str] = StringIO(text) if split else text.split("\n")
     for found in parse(lines, source, _FIELDS):
         if isinstance(found, BadLine):
-            raise ReadError(f"{source}, line {found.line}: {found.reason}")
+            yield ReadError(f"{source}, line {found.line}: {found.reason}")
+            continue
         line, record = found[0], found[1]
-        yield draft_of(line, record, source, split=split)
+        try:
+            yield draft_of(line, record, source, split=split)
+        except ReadError as error:
+            yield error

@@ -13,7 +13,7 @@ from sbert_retriever.faq.reading.records import Draft, draft_of
 _SHAPE = "a list of entries, or a mapping from their ids"
 
 
-def yaml_drafts(text: str, source: str) -> Iterator[Draft]:
+def yaml_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
     """The entries of a yaml file."""
     loader = yaml.SafeLoader(text)
     try:
@@ -30,7 +30,7 @@ def yaml_drafts(text: str, source: str) -> Iterator[Draft]:
         loader.dispose()
 
 
-def _of_document(loader: Any, node: Any, source: str) -> Iterator[Draft]:
+def _of_document(loader: Any, node: Any, source: str) -> Iterator[Draft | ReadError]:
     if node is None:
         return
     if isinstance(node, yaml.SequenceNode):
@@ -43,7 +43,14 @@ def _of_document(loader: Any, node: Any, source: str) -> Iterator[Draft]:
         raise ReadError(f"{source}, line {_line(node)}: expected {_SHAPE}")
 
 
-def _draft(loader: Any, node: Any, source: str, entry_id: str | None) -> Draft:
+def _draft(loader: Any, node: Any, source: str, entry_id: str | None) -> Draft | ReadError:
+    try:
+        return _checked(loader, node, source, entry_id)
+    except ReadError as error:
+        return error
+
+
+def _checked(loader: Any, node: Any, source: str, entry_id: str | None) -> Draft:
     line = _line(node)
     if not isinstance(node, yaml.MappingNode):
         raise ReadError(f"{source}, line {line}: expected an entry with question and answer")
