@@ -65,7 +65,14 @@ Log = Annotated[
 
 def ask(
     location: options.Location,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes.")],
+    questions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="QUESTION",
+            help='In quotes. None, or "-", reads them from the standard input, one a line.',
+            show_default=False,
+        ),
+    ] = None,
     previous: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +96,7 @@ def ask(
     json: options.Json = False,
 ) -> None:
     """Answer a question from the FAQ, offer entries to choose from, or say "I don't know"."""
+    asked = _questions(questions or [])
     condition = parsed_filter(filter, filter_json)
     with open_faq(
         location,
@@ -100,11 +108,41 @@ def ask(
         dtype=dtype,
         api_key=api_key,
     ) as faq:
-        found = faq.ask(question, previous, budget_ms, k=k, filter=condition)
-    if json:
-        put_json(as_dict(found))
-    else:
-        put_answer(found)
+        _expect_entries(faq)
+        found = [faq.ask(each, previous, budget_ms, k=k, filter=condition) for each in asked]
+    for place, (question, answer) in enumerate(zip(asked, found, strict=True)):
+        if json:
+            put_json(as_dict(answer), indent=None if len(found) > 1 or not questions else 2)
+            continue
+        if len(found) > 1:
+            put(("\n" if place else "") + f"? {printable(question)}")
+        put_answer(answer)
+
+
+def _questions(given: list[str]) -> list[str]:
+    """What was asked on the command line, or a question a line of the standard input."""
+    if given and given != ["-"]:
+        if not all(question.strip() for question in given):
+            raise InputError("a question is empty: ask something")
+        return given
+    if not given and sys.stdin.isatty():
+        raise InputError("no question was given: write one in quotes, or pipe in one on each line")
+    asked = [line for line in iter(read_line, None) if line]
+    if not asked:
+        raise InputError("the standard input contains no question: write one on each line")
+    return asked
+
+
+def _expect_entries(faq: Faq) -> None:
+    """Refuse to ask an FAQ that cannot answer anything.
+
+    Raises:
+        InputError: It has no entries.
+    """
+    if not faq.count():
+        raise InputError(
+            "this FAQ has no entries: write some with `sbert-retriever faq import` or `faq add`"
+        )
 
 
 def chat(
@@ -130,6 +168,7 @@ def chat(
         dtype=dtype,
         api_key=api_key,
     ) as faq:
+        _expect_entries(faq)
         if not quiet:
             say(_HELP)
         _talk(faq, budget_ms)
@@ -142,8 +181,12 @@ def _talk(faq: Faq, budget_ms: float | None) -> None:
         if line in ("+", "-") or _is_choice(line, last):
             _react(faq, line, last)
             continue
-        last = faq.ask(line, asked, budget_ms)
-        asked = line
+        beyond = line.isdecimal() and last is not None and last.outcome == "choose"
+        found = faq.ask(line, None if beyond else asked, budget_ms)
+        if beyond and found.outcome != "answer" and last is not None:
+            put(f"There is no choice {line[:20]}: the list goes from 1 to {len(last.candidates)}.")
+            continue
+        last, asked = found, line
         put_answer(last)
 
 
@@ -162,6 +205,8 @@ def _lines() -> Iterator[str]:
         line = read_line()
         if not line:
             return
+        if not sys.stdin.isatty():
+            put(f"> {printable(line)}")  # nobody saw it typed
         yield line
 
 

@@ -114,8 +114,8 @@ def test_a_chat(run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run("faq", "chat", shop, "--log-unanswered")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
-    assert lines[0] == "9 to 5."
-    assert lines[-1] == "I don't know."
+    assert lines[:2] == ["> when are you open", "9 to 5."]
+    assert lines[-2:] == ["I don't know.", "> -"]
     assert "ask a question first" in outcome.err
     with Faq.open(shop) as faq:
         assert [(f.question, f.entry, f.good) for f in faq.feedback_kept()] == [
@@ -141,7 +141,10 @@ def test_feedback_on_a_follow_up_is_on_both_questions(
     """By itself a follow-up would be learned as a question about that entry."""
     monkeypatch.setattr("sys.stdin", io.StringIO("When are you open?\nand on Sundays?\n+\n\n"))
     outcome = run("faq", "chat", shop)
-    assert (outcome.code, outcome.out) == (0, "9 to 5.\n9 to 5.\n")
+    assert (outcome.code, outcome.out) == (
+        0,
+        "> When are you open?\n9 to 5.\n> and on Sundays?\n9 to 5.\n> +\n",
+    )
     with Faq.open(shop) as faq:
         (kept,) = faq.feedback_kept()
     assert (kept.question, kept.entry) == ("When are you open? and on Sundays?", "hours")
@@ -162,7 +165,7 @@ def test_a_number_chooses_from_a_list_and_is_a_question_elsewhere(
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     outcome = run("faq", "chat", tmp_path / "shop")
     assert outcome.code == 0, outcome.err
-    lines = outcome.out.splitlines()
+    lines = [line for line in outcome.out.splitlines() if not line.startswith("> ")]
     assert lines[0] == "1000."
     assert "2000." not in lines[1:3]  # "2" was asked, and no entry answers it
     gone = [place for place, line in enumerate(lines) if line == "The page is gone."]
@@ -268,6 +271,32 @@ def test_one_is_no_plural(run: Any, shop: Path) -> None:
     assert "1 entry\n" in listed.err
 
 
+def test_questions_are_read_from_the_standard_input(
+    run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question was wanted as an argument."""
+    typed = "when are you open\n\nwho wrote Hamlet?\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert run("faq", "ask", shop).out == (
+        "? when are you open\n9 to 5.\n\n? who wrote Hamlet?\nI don't know.\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    lines = run("faq", "ask", shop, "-", "--json").out.splitlines()
+    assert [json.loads(line)["outcome"] for line in lines] == ["answer", "abstain"]
+    assert "a question is empty" in run("faq", "ask", shop, " ").err
+
+
+def test_a_number_that_is_on_no_list_is_told_of(
+    run: Any, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It got "I don't know"."""
+    assert run("faq", "add", shop, "-q", "When are you open?", "-a", "Never.").code == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("When are you open?\n9\n1\n\n"))
+    out = run("faq", "chat", shop).out
+    assert "> 9\nThere is no choice 9: the list goes from 1 to 2.\n> 1\n" in out
+    assert out.splitlines()[-1] in ("9 to 5.", "Never.")
+
+
 def test_a_faulty_file_makes_no_faq_and_is_told_of_whole(run: Any, tmp_path: Path) -> None:
     """The first fault was told of alone, and an FAQ without entries stayed behind."""
     file = tmp_path / "faq.csv"
@@ -281,3 +310,12 @@ def test_a_faulty_file_makes_no_faq_and_is_told_of_whole(run: Any, tmp_path: Pat
     file.write_text("question,answer\nwhy?,a\nhow?,\nWhy,b\n", encoding="utf-8")
     err = run("faq", "import", tmp_path / "shop", file).err
     assert "has 2 faults: line 3: no answer; line 4: the question 'Why' has another answer" in err
+
+
+def test_an_faq_without_entries_is_not_asked(run: Any, shop: Path) -> None:
+    """It answered "I don't know" to everything."""
+    assert run("faq", "delete", shop, "hours", "return").code == 0
+    for command in (["ask", shop, "when?"], ["chat", shop]):
+        outcome = run("faq", *command)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "this FAQ has no entries" in outcome.err
