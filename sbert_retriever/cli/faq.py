@@ -18,7 +18,7 @@ from sbert_retriever.cli.output import one_line, printable, put, put_json, say
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
-    from sbert_retriever.faq import FaqEntry
+    from sbert_retriever.faq import Faq, FaqEntry
 
 app = typer.Typer(
     add_completion=False,
@@ -91,8 +91,10 @@ def import_(
     else:
         put(str(report))
     if report.dropped:
-        have = "that the files do not have was" if report.dropped == 1 else (
-            "that the files do not have were"
+        have = (
+            "that the files do not have was"
+            if report.dropped == 1
+            else ("that the files do not have were")
         )
         say(f"{counted(report.dropped, 'phrasing')} {have} dropped")
 
@@ -164,6 +166,7 @@ def add(
         api_key=api_key,
     ) as faq:
         faq.add(entry, replace=replace)
+        _say_shared(faq, entry.id, questions)
     if json:
         put_json(asdict(entry))
     else:
@@ -211,6 +214,7 @@ def edit(
         if old is None:
             raise InputError(f"there is no entry {id[:80]!r}: `faq list` prints those that are")
         made = faq.edit(id, answer=answer, phrasings=_changed(old, add or [], remove or []))
+        _say_shared(faq, id, add or [])
     if json:
         put_json(asdict(made))
     else:
@@ -282,6 +286,18 @@ def _changed(entry: FaqEntry, add: list[str], remove: list[str]) -> list[str]:
                 "them"
             )
     return [*(each for each in entry.phrasings if each not in remove), *add]
+
+
+def _say_shared(faq: Faq, id: str, phrasings: list[str]) -> None:
+    """Say which new phrasings of an entry are another's, too: who asks them has to choose."""
+    for phrasing in phrasings:
+        others = [other.id for other in faq.sharing(phrasing) if other.id != id]
+        if others:
+            names = ", ".join(repr(other[:80]) for other in others)
+            say(
+                f"{phrasing[:80]!r} is a phrasing of {names}, too: who asks it has to choose. "
+                "`faq edit --remove` takes it from one"
+            )
 
 
 def _put_entry(entry: FaqEntry, *, full: bool) -> None:

@@ -16,7 +16,7 @@ from sbert_retriever.faq.improving import Improving
 from sbert_retriever.faq.keeping import Shelf
 from sbert_retriever.faq.notebook import Notebook
 from sbert_retriever.faq.opening import opened
-from sbert_retriever.faq.passages import FILTERABLE
+from sbert_retriever.faq.passages import FILTERABLE, entry_id_of
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types.checks import expect
 
@@ -276,6 +276,13 @@ class Faq(Improving):
     async def aget(self, id: str) -> FaqEntry | None:
         """`get` for an event loop."""
         return await asyncio.to_thread(self.get, id)
+
+    def sharing(self, phrasing: str) -> list[FaqEntry]:
+        """The entries that have a phrasing, but for case, width and punctuation, by their ids."""
+        expect(phrasing, str, "phrasing")
+        hits = self._conversation.lookup.exact(phrasing, None)
+        found = self._shelf.get(list(dict.fromkeys(map(entry_id_of, hits))))
+        return [found[entry] for entry in sorted(found)]
 
     def entries(self) -> list[FaqEntry]:
         """Every entry, in the order of their ids."""

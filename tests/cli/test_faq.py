@@ -319,3 +319,12 @@ def test_an_faq_without_entries_is_not_asked(run: Any, shop: Path) -> None:
         outcome = run("faq", *command)
         assert (outcome.code, outcome.out) == (2, "")
         assert "this FAQ has no entries" in outcome.err
+
+
+def test_a_phrasing_of_another_entry_is_told_of(run: Any, shop: Path) -> None:
+    """Both were in a list, and could not be told apart."""
+    added = run("faq", "add", shop, "--id", "late", "-q", "when are you OPEN", "-a", "Late.")
+    assert "is a phrasing of 'hours', too" in added.err
+    edited = run("faq", "edit", shop, "return", "-q", "What are your opening hours?")
+    assert "is a phrasing of 'hours', too" in edited.err
+    assert "too" not in run("faq", "edit", shop, "return", "-q", "Send it back?").err

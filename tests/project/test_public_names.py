@@ -194,6 +194,7 @@ CALLS = {
     Faq.delete: "(id)",
     Faq.get: "(id)",
     Faq.entries: "()",
+    Faq.sharing: "(phrasing)",
     Faq.count: "()",
     Faq.load: "(*paths, prune=False)",
     Faq.calibrate: "(labelled=None, *, target_precision=0.95, out_of_scope_share=None, folds=5, "
