@@ -230,7 +230,9 @@ def print_answers(question: str, condition: dict | None, hits: list[Hit]) -> Non
     print(f"\n> {question}" + (f"   [{within}]" if within else ""))
     for hit in hits:
         heading = hit.metadata.get("section") or hit.text.partition("\n")[0]
-        print(f"\n  {hit.score:.2f} {hit.score_kind}  {shortened(heading)}   ({hit.metadata['kind']})")
+        print(
+            f"\n  {hit.score:.2f} {hit.score_kind}  {shortened(heading)}   ({hit.metadata['kind']})"
+        )
         print(textwrap.indent(beginning(hit.text, without=heading), " " * 8))
 
 

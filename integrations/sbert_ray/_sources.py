@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -43,11 +43,13 @@ class Reading:
         size: The most passages of a window.
         known: A reference to the keys of passages to leave out, in a list, so that Ray hands it
             over as it is; an empty list is none.
+        kinds: Of csv, the columns that are numbers, bools or times; as for `read_records`.
     """
 
     fields: Fields
     size: int
     known: list[Any]
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def cut(self, passages: Iterable[Passage], failures: list[Failure]) -> Iterator[Window]:
         """Windows of passages."""
@@ -156,6 +158,7 @@ def _read(path: str, source: str, how: Reading, failures: list[Failure]) -> Iter
             metadata_fields=fields.metadata,
             source=source,
             on_failure=failures.append,
+            kinds=how.kinds,
         )
     except ReadError as error:
         failures.append(Failure(source, str(error)))

@@ -97,6 +97,7 @@ def index(
     from sbert_ray._running import run, warn_of_truncation
     from sbert_ray._sources import Reading, listed, windows_of
     from sbert_ray._upserting import Indexer
+    from sbert_retriever.ingest.files import declared_kinds
 
     _check_server(location)
     fields = Fields.of(text_field, id_field, metadata_fields)
@@ -110,7 +111,7 @@ def index(
     given = listed(source)
     sent = Model.of(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
     # Made here, once. Its model's weights are not needed for that, whatever the device.
-    Retriever.open(
+    made = Retriever.open(
         location,
         model=model,
         sparse=sparse,
@@ -121,9 +122,11 @@ def index(
         device="cpu",
         dtype="float32",
         **settings,
-    ).close()
+    )
+    with made:
+        kinds = {**declared_kinds(made.store), **(filterable or {})}
     with running(workers or Workers(), over_dataset=not isinstance(given, list)) as pool:
-        how = Reading(fields=fields, size=_WINDOW, known=[])
+        how = Reading(fields=fields, size=_WINDOW, known=[], kinds=kinds)
         windows = windows_of(given, how, readers=max(2, pool.count))
         arguments = {"location": location, "model": sent, "settings": settings}
         report = run(windows, Indexer, arguments, pool=pool, on_progress=on_progress)

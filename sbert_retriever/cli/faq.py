@@ -11,10 +11,10 @@ from sbert_retriever.cli import faq_asking, faq_learning, options
 from sbert_retriever.cli.faq_opening import (
     DEFAULT_COLLECTION,
     DEFAULT_MODEL,
-    counted,
     open_faq,
 )
 from sbert_retriever.cli.output import one_line, printable, put, put_json, say
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:

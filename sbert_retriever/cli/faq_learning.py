@@ -11,8 +11,9 @@ import typer
 
 from sbert_retriever.cli import options
 from sbert_retriever.cli.faq_asking import Log, Reranker
-from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, counted, open_faq
+from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
 from sbert_retriever.cli.output import one_line, put, put_json, say
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError, ReadError
 
 if TYPE_CHECKING:

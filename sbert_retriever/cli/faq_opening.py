@@ -15,16 +15,6 @@ DEFAULT_COLLECTION = "faq"
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
-def counted(number: int, one: str, several: str | None = None) -> str:
-    """A number of things.
-
-    Examples:
-        >>> counted(1, "entry", "entries"), counted(2000, "gap")
-        ('1 entry', '2,000 gaps')
-    """
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
-
-
 def open_faq(
     location: str,
     collection: str,

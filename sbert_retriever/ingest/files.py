@@ -113,7 +113,7 @@ def index_files(
         text_field=how.text_field,
         id_field=how.id_field,
         metadata_fields=how.metadata_fields,
-        kinds={**_declared(retriever.store), **how.kinds},
+        kinds={**declared_kinds(retriever.store), **how.kinds},
         chunk_records=how.chunk_tokens is not None,
         stdin=stdin,
         stdin_format=how.stdin_format,
@@ -262,7 +262,7 @@ def _tokenizing(retriever: Indexes) -> Tokenizing:
     return tokenizing
 
 
-def _declared(store: PassageStore) -> Mapping[str, str]:
+def declared_kinds(store: PassageStore) -> Mapping[str, str]:
     """Metadata fields that the collection was told of as filterable, and their kinds."""
     contract = store.connection.run(store.facts()).contract
     return contract.filterable if contract is not None else {}

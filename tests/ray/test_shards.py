@@ -15,7 +15,7 @@ from sbert_ray import import_parquet
 from sbert_ray._answers import Tally
 from sbert_ray._models import Model
 from sbert_ray._shards import KnownKeys, Manifest, ShardFolder, latest, next_run, shard_name
-from sbert_ray._sources import _passage
+from sbert_ray._sources import Reading, _passage, _read
 from sbert_ray._upserting import Indexer
 from sbert_ray._windows import Window, key_of, windows
 from sbert_ray._writing import ShardWriter
@@ -31,6 +31,7 @@ from sbert_retriever.errors import (
 )
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.points import Layout, draft
+from sbert_retriever.ingest.record_fields import Fields
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.types import Failure
 
@@ -48,6 +49,17 @@ class Counting(HashEncoder):
     def encode_passages(self, texts):
         Counting.texts += len(list(texts))
         return super().encode_passages(texts)
+
+
+def test_cells_of_a_csv_are_read_as_the_kinds_that_are_declared(tmp_path: Path) -> None:
+    """As `Retriever.index_files` reads them: text would replace the numbers that it wrote."""
+    file = tmp_path / "stock.csv"
+    file.write_text("text,price\nBell,9.5\nLock,cheap\n", encoding="utf-8")
+    failures: list[Failure] = []
+    how = Reading(fields=Fields.of("text", None, None), size=8, known=[], kinds={"price": "float"})
+    passages = list(_read(str(file), "stock.csv", how, failures))
+    assert [(p.text, p.metadata) for p in passages] == [("Bell", {"price": 9.5})]
+    assert ["price" in failure.reason for failure in failures] == [True]
 
 
 def writer(folder: Path, run: int = 1) -> ShardWriter:
