@@ -8,6 +8,7 @@ from pathlib import Path
 from sbert_retriever.paper.cells import Cells
 from sbert_retriever.paper.parts.part import Part
 from sbert_retriever.paper.study import Study
+from sbert_retriever.paper.trainings import COSINE_RATE
 
 _INTRODUCTION = (
     "Reimers and Gurevych, *Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks*, "
@@ -61,8 +62,10 @@ def _amounts(study: Study) -> str:
         f"{_pairs(size.sick_pairs, 4_500)} of SICK to train on, seen {size.nli_epochs} time(s) "
         "(the paper: a million pairs of SNLI and MultiNLI, once); "
         f"{_pairs(size.sts_train, 5_749)} pairs of STSbenchmark, seen {size.sts_epochs} time(s); "
-        f"batches of 16, a learning rate of 2e-5 with a warm-up over 10 % of the steps, as in the "
-        f"paper; {len(size.seeds)} seed(s), {len(size.ablation_seeds)} for (b) and (c) (the "
+        "batches of 16 and a warm-up over 10 % of the steps, as in the paper; a learning rate of "
+        f"2e-5 as there, but {COSINE_RATE:.0e} for similarities; bi-encoders without dropout, "
+        "whose noise this start model learns to use in the place of a difference between texts; "
+        f"{len(size.seeds)} seed(s), {len(size.ablation_seeds)} for (b) and (c) (the "
         "paper: ten)."
     )
 

@@ -17,7 +17,7 @@ from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import ARGUMENTS
 from sbert_retriever.paper.section import Section, Table, mean_of, ordering, pick, shown
 from sbert_retriever.paper.study import FROZEN, NEEDS, PACKAGED, Study
-from sbert_retriever.paper.trainings import Settings, let_go, trained
+from sbert_retriever.paper.trainings import COSINE_RATE, DROPOUT, Settings, let_go, trained
 
 Kind: TypeAlias = Literal["bi-encoder", "cross-encoder"]
 _CUTS = {"10-fold": 10, "cross-topic": 4}
@@ -66,6 +66,8 @@ def _fold_cell(study: Study, kind: str, cut: str, fold: int) -> Cell:
             "start": study.start,
             "arguments": size.arguments,
             "epochs": size.argument_epochs,
+            "learning_rate": COSINE_RATE,
+            "dropout": None if kind == "cross-encoder" else DROPOUT,
             "cut": cut,
             "fold": fold,
         },
@@ -108,6 +110,7 @@ def _config(study: Study, kind: str, arguments: ArgumentPairs, rows: Rows) -> Se
         "objective": "regression" if kind == "bi-encoder" else "pair-regression",
         "data": [{"kind": "sts", "rows": examples, "score_range": [0, _MOST_GRADE]}],
         "epochs": study.size.argument_epochs,
+        "learning_rate": COSINE_RATE,
         "smart_batching": True,
     }
     whole: Settings = {
@@ -117,7 +120,8 @@ def _config(study: Study, kind: str, arguments: ArgumentPairs, rows: Rows) -> Se
         "device": study.device,
         "steps": [step],
     }
-    return whole if kind == "cross-encoder" else {**whole, "pooling": "mean", "normalize": False}
+    bi_encoder = {"pooling": "mean", "normalize": False, "dropout": DROPOUT}
+    return whole if kind == "cross-encoder" else {**whole, **bi_encoder}
 
 
 def section(study: Study, known: Known) -> Section:

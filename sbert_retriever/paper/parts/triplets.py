@@ -10,7 +10,7 @@ from sbert_retriever.paper.parts.part import Known, Part
 from sbert_retriever.paper.published import TRIPLETS
 from sbert_retriever.paper.section import Section, Table, mean_of, pick, shown, spread
 from sbert_retriever.paper.study import FROZEN, NEEDS, PACKAGED, Study, measure, taken
-from sbert_retriever.paper.trainings import let_go, trained
+from sbert_retriever.paper.trainings import DROPOUT, let_go, trained
 
 _ROWS = ("mean", "static", "random", *PACKAGED)
 _FIGURES = ("accuracy_euclidean", "accuracy_cosine")
@@ -32,6 +32,7 @@ def _trained_cell(study: Study, seed: int) -> Cell:
             "start": study.start,
             "triplets": size.triplets,
             "epochs": size.triplet_epochs,
+            "dropout": DROPOUT,
             "seed": seed,
         },
         make=lambda: _made(study, seed),
@@ -51,6 +52,7 @@ def _made(study: Study, seed: int) -> Result:
         "model": study.start,
         "pooling": "mean",
         "normalize": False,
+        "dropout": DROPOUT,
         "seed": seed,
         "device": study.device,
         "steps": [
