@@ -49,6 +49,7 @@ def test_a_new_collection_is_spread_as_asked(listener):
 
 
 @pytest.mark.parametrize("sparse", [None, "bm25"])
+@pytest.mark.filterwarnings("ignore::sbert_retriever.errors.UnknownFieldWarning")
 def test_each_tenant_has_its_own_shards_and_its_calls_go_there_alone(listener, sparse):
     storage = Storage(shard_by_tenant=True)
     with opened(listener, storage=storage, sparse=sparse, tenant="acme") as acme:
@@ -91,6 +92,7 @@ def test_a_tenant_gets_shards_at_its_first_write_once_and_nobody_writes_past_the
     assert asked == [None, "zenith"]
 
 
+@pytest.mark.filterwarnings("ignore::sbert_retriever.errors.UnknownFieldWarning")
 def test_a_tenant_without_shards_reads_nothing_deletes_nothing_and_leaves_nothing(listener):
     """A misspelt tenant in a search makes no part of a cluster, and is no error."""
     with opened(listener, storage=Storage(shard_by_tenant=True), sparse="bm25") as whole:
@@ -279,6 +281,7 @@ def test_the_command_spreads_a_new_collection_and_leaves_one_that_is_there(
     assert len(listener.bodies("PUT", BASE)) == 1
 
 
+@pytest.mark.filterwarnings("ignore::sbert_retriever.errors.UnknownFieldWarning")
 async def test_writes_are_put_in_order_as_asked(listener):
     """Each call says it of its own writes alone; reads have no order."""
     with opened(listener, sparse="bm25") as retriever:

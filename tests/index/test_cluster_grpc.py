@@ -185,6 +185,7 @@ def test_a_port_that_cannot_be_used_is_refused(options, message):
         Retriever.open("http://127.0.0.1:1", model=HashEncoder(), **options)
 
 
+@pytest.mark.filterwarnings("ignore::sbert_retriever.errors.UnknownFieldWarning")
 def test_a_tenants_calls_go_to_its_own_shards(server):
     acme = opened(server, storage=Storage(shard_by_tenant=True), tenant="acme")
     assert server.collections.made.sharding_method == grpc.ShardingMethod.Custom

@@ -97,6 +97,7 @@ def test_nothing_of_theirs_is_read(both, name):
 
 
 @pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.filterwarnings("ignore::sbert_retriever.errors.UnknownFieldWarning")
 def test_nothing_of_theirs_is_counted_or_deleted(both, name):
     _, us, them = both
     for attack in COUNTS[name]:
