@@ -110,9 +110,10 @@ def ask(
     ) as faq:
         _expect_entries(faq)
         found = [faq.ask(each, previous, budget_ms, k=k, filter=condition) for each in asked]
+    one_line_each = len(found) > 1 or not questions or questions == ["-"]
     for place, (question, answer) in enumerate(zip(asked, found, strict=True)):
         if json:
-            put_json(as_dict(answer), indent=None if len(found) > 1 or not questions else 2)
+            put_json(as_dict(answer), indent=None if one_line_each else 2)
             continue
         if len(found) > 1:
             put(("\n" if place else "") + f"? {printable(question)}")

@@ -12,6 +12,7 @@ from sbert_retriever.faq.keeping import Shelf
 from sbert_retriever.faq.matching import Matched, matched, weighed
 from sbert_retriever.faq.passages import EXACT, entry_id_of, exact_key
 from sbert_retriever.index.filters import FilterSpec, build_filter
+from sbert_retriever.index.store import source_is
 from sbert_retriever.rerank import Reranker, RerankOptions
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import Hit, Passage, Profile, SearchMode
@@ -92,6 +93,12 @@ class Lookup:
             found.append(self._second(question, first, result.timings_ms, left))
             spent += found[-1].timings_ms["rerank"]
         return found
+
+    def score(self, question: str, entry: str) -> float | None:
+        """The first stage's score of one entry; None where it is gone."""
+        profile = Profile(name="faq", candidates=PHRASINGS, rerank_depth=0, mode=self.mode)
+        hits = self.retriever.search(question, 1, filter=source_is(entry), profile=profile)
+        return hits[0].score if hits else None
 
     def _second(
         self, question: str, first: Matched, timings: Mapping[str, float], left_ms: float | None

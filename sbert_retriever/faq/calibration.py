@@ -31,7 +31,7 @@ class Thresholds:
         choose: A list to choose from begins with an entry of at least this score.
         follow_up: What is found for a follow-up and the last question together counts only where
             the follow-up by itself scores at least this with the entry that comes first. None is
-            three tenths of `choose`.
+            three tenths of `choose`, or `choose` where that is below zero.
 
     Raises:
         InputError: A value is not finite.
@@ -52,7 +52,9 @@ class Thresholds:
     @property
     def said_by_itself(self) -> float:
         """`follow_up`, or what None stands for."""
-        return _OF_CHOOSE * self.choose if self.follow_up is None else self.follow_up
+        if self.follow_up is not None:
+            return self.follow_up
+        return min(self.choose, _OF_CHOOSE * self.choose)
 
     def outcome(self, *, score: float, margin: float) -> Outcome:
         """What to do with a question.

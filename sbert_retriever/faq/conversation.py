@@ -121,20 +121,23 @@ class Conversation:
         alone = self._answer(question, found[0], k)
         if len(asked) == 1:
             return alone
-        if not self._says_something(found[0].matched, found[1].matched):
+        if not self._says_something(question, found[0].matched, found[1].matched):
             return alone
         joined = self._supported(self._answer(asked[1], found[1], k), found[0].matched)
         # By itself where that is as good: who changes the subject means the new one.
         return max(alone, joined, key=lambda answer: _RANK[answer.outcome])
 
-    def _says_something(self, alone: Matched, joined: Matched) -> bool:
+    def _says_something(self, question: str, alone: Matched, joined: Matched) -> bool:
         """Whether a follow-up by itself is near to what it matches with the last question.
 
         "Thanks" is not: with a question before it, it would match what that one did.
         """
         if self.judge.thresholds is None or not joined.matches:
             return True
-        score = alone.score_of(joined.matches[0].entry)
+        entry = joined.matches[0].entry
+        score = alone.score_of(entry)
+        if score is None:  # of many entries, only the nearest were found
+            score = self.lookup.score(question, entry)
         return score is not None and score >= self.judge.thresholds.said_by_itself
 
     def _supported(self, joined: FaqAnswer, alone: Matched) -> FaqAnswer:

@@ -189,6 +189,20 @@ def test_a_message_about_nothing_gets_no_list_of_the_last_question(
     assert follow.candidates[0].entry.id == "Can I hire a bicycle?"
 
 
+def test_a_follow_up_is_measured_against_its_entry_however_many_are_nearer(
+    open_faq: OPEN, minilm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many phrasings the nearest few are found, and its entry need not be one of them."""
+    faq = open_faq(model=minilm, thresholds=None)
+    titles = ("Can I hire a bicycle?", "Do you sell chairs?", "Where can I park?")
+    faq.add([FaqEntry(id=title, answer="Yes.", phrasings=[title]) for title in titles])
+    monkeypatch.setattr("sbert_retriever.faq.asking.PHRASINGS", 1)
+    found = faq.ask("with a child seat?", "Can I hire a bicycle")
+    assert found.outcome != "abstain"
+    assert found.candidates[0].entry.id == "Can I hire a bicycle?"
+    assert faq.ask("tell me a joke", "Can I hire a bicycle").outcome == "abstain"
+
+
 def test_how_near_a_follow_up_has_to_be_can_be_said(open_faq: OPEN, entries) -> None:
     lists = {}
     for least in (-1.0, 1.0, None):
