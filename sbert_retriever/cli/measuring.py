@@ -18,6 +18,8 @@ from sbert_retriever.evaluation.results import SetResult, TaskResult, shown
 from sbert_retriever.evaluation.significance import Test, compare, sentences
 from sbert_retriever.evaluation.tasks import Plan
 
+_COLLECTION = "default"
+
 
 class Runner:
     """Measures models by one plan.
@@ -43,8 +45,9 @@ class Runner:
     ) -> None:
         if index is not None and plan.task != "retrieval":
             raise InputError(f"--index is for the task retrieval, and the task is {plan.task}")
-        if index is None and live["tenant"] is not None:
-            raise InputError("--tenant is of a live collection: name that with --index")
+        for name, usual in (("collection", _COLLECTION), ("tenant", None)):
+            if index is None and live[name] != usual:
+                raise InputError(f"--{name} is of a live collection: name that with --index")
         if index is not None and (label is not None or how.pooling is not None):
             raise InputError(
                 "--pooling and --label say how a model is loaded, and a live collection says that "

@@ -167,6 +167,7 @@ def test_a_bi_encoder_is_no_cross_encoder(run, tiny, tmp_path):
         (["--task", "stsb", "--data", "DATA", "--plot", "a.doc"], "a picture is named a.doc", 2),
         (["--task", "stsb", "--data", "DATA", "--index", "x"], "--index is for the task", 2),
         (["--task", "stsb", "--data", "DATA", "--tenant", "x"], "--tenant is of a live", 2),
+        (["--task", "stsb", "--data", "DATA", "--collection", "x"], "--collection is of a live", 2),
         (["--task", "stsb", "--data", "DATA", "--language", "fr"], "with that split: de, en", 1),
         (["--task", "stsb", "--data", "DATA", "--split", "new"], "with that split: none", 1),
         (["--task", "sick", "--data", "DATA", "--split", "new"], "no split 'new' of SICK", 2),
