@@ -66,9 +66,9 @@ def similarities(
     elif score_kind == "neg_l1":
         found = -np.abs(many - one).sum(axis=1)
     elif score_kind == "cosine":
-        found = unit_rows(many) @ unit_rows(one[None])[0]
+        found = _products(unit_rows(many), unit_rows(one[None])[0])
     else:
-        found = many @ one
+        found = _products(many, one)
     row: npt.NDArray[np.float32] = found.astype(np.float32, copy=False)
     return row
 
@@ -97,3 +97,14 @@ def diverse(
     matrix = np.stack([vectors[hit.id] for hit in there])
     order = mmr_order(query, matrix, k=k, lambda_mult=lambda_mult, score_kind=store.score_kind)
     return [there[position] for position in order]
+
+
+def _products(
+    many: npt.NDArray[np.float32], one: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Of rows (n, dim) with one vector (dim,), in this thread.
+
+    `@` would have numpy's own threads do it, which go on spinning and slow the next encoding.
+    """
+    found: npt.NDArray[np.float32] = np.einsum("ij,j->i", many, one)
+    return found
