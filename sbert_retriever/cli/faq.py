@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sbert_retriever.cli import faq_asking, faq_learning, options
-from sbert_retriever.cli.faq_opening import (
-    DEFAULT_COLLECTION,
-    DEFAULT_MODEL,
-    open_faq,
-)
+from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, DEFAULT_MODEL, open_faq
 from sbert_retriever.cli.output import one_line, printable, put, put_json, say
 from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
@@ -91,12 +87,8 @@ def import_(
     else:
         put(str(report))
     if report.dropped:
-        have = (
-            "that the files do not have was"
-            if report.dropped == 1
-            else ("that the files do not have were")
-        )
-        say(f"{counted(report.dropped, 'phrasing')} {have} dropped")
+        were = "was" if report.dropped == 1 else "were"
+        say(f"{counted(report.dropped, 'phrasing')} that the files do not have {were} dropped")
 
 
 @app.command()

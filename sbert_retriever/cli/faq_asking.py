@@ -12,7 +12,7 @@ from sbert_retriever.cli import options
 from sbert_retriever.cli.faq_opening import DEFAULT_COLLECTION, open_faq
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.output import one_line, printable, put, put_json, say
-from sbert_retriever.cli.typed import read_line
+from sbert_retriever.cli.typed import questions_of, read_line
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,14 +65,7 @@ Log = Annotated[
 
 def ask(
     location: options.Location,
-    questions: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="QUESTION",
-            help='In quotes. None, or "-", reads them from the standard input, one a line.',
-            show_default=False,
-        ),
-    ] = None,
+    questions: options.Questions = None,
     previous: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +89,7 @@ def ask(
     json: options.Json = False,
 ) -> None:
     """Answer a question from the FAQ, offer entries to choose from, or say "I don't know"."""
-    asked = _questions(questions or [])
+    asked = questions_of(questions or [])
     condition = parsed_filter(filter, filter_json)
     with open_faq(
         location,
@@ -118,20 +111,6 @@ def ask(
         if len(found) > 1:
             put(("\n" if place else "") + f"? {printable(question)}")
         put_answer(answer)
-
-
-def _questions(given: list[str]) -> list[str]:
-    """What was asked on the command line, or a question a line of the standard input."""
-    if given and given != ["-"]:
-        if not all(question.strip() for question in given):
-            raise InputError("a question is empty: ask something")
-        return given
-    if not given and sys.stdin.isatty():
-        raise InputError("no question was given: write one in quotes, or pipe in one on each line")
-    asked = [line for line in iter(read_line, None) if line]
-    if not asked:
-        raise InputError("the standard input contains no question: write one on each line")
-    return asked
 
 
 def _expect_entries(faq: Faq) -> None:

@@ -19,6 +19,14 @@ To = Annotated[
         show_default=False,
     ),
 ]
+Questions = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="QUESTION",
+        help='In quotes. None, or "-", reads them from the standard input, one a line.',
+        show_default=False,
+    ),
+]
 Collection = Annotated[
     str, typer.Option("--collection", metavar="NAME", help="Which collection there.")
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,9 +11,8 @@ from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.cli.passages import INDENT, body, place
-from sbert_retriever.cli.typed import read_line
+from sbert_retriever.cli.typed import questions_of
 from sbert_retriever.counting import counted
-from sbert_retriever.errors import InputError
 from sbert_retriever.types import DEFAULT_RERANKER
 
 if TYPE_CHECKING:
@@ -24,14 +22,7 @@ if TYPE_CHECKING:
 
 def query(
     location: options.Location,
-    questions: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="QUESTION",
-            help='In quotes. None, or "-", reads them from the standard input, one a line.',
-            show_default=False,
-        ),
-    ] = None,
+    questions: options.Questions = None,
     k: Annotated[int, typer.Option("-k", metavar="N", help="How many passages each.")] = 5,
     filter: options.Filters = None,
     filter_json: options.FilterJson = None,
@@ -211,7 +202,7 @@ def query(
 ) -> None:
     """Find the passages nearest in meaning to each question."""
     condition = parsed_filter(filter, filter_json)
-    asked = _questions(questions or [])
+    asked = questions_of(questions or [])
     joined = _fusion(fusion, sparse_weight)
     with open_existing(
         location,
@@ -303,21 +294,6 @@ def _answer_as_dict(question: str, answer: SearchResult) -> dict[str, Any]:
         "candidates": answer.candidates,
         "rescored": answer.rescored,
     }
-
-
-def _questions(given: list[str]) -> list[str]:
-    """What was asked on the command line, or a question a line of the standard input."""
-    if given and given != ["-"]:
-        blank = [question for question in given if not question.strip()]
-        if blank:
-            raise InputError("a question is empty: ask something")
-        return given
-    if not given and sys.stdin.isatty():
-        raise InputError("no question was given: write one in quotes, or pipe in one on each line")
-    asked = [line for line in iter(read_line, None) if line]
-    if not asked:
-        raise InputError("the standard input contains no question: write one on each line")
-    return asked
 
 
 def _as_dict(hit: Hit) -> dict[str, Any]:
