@@ -22,6 +22,7 @@ class Fields:
         text: The fields that make the text, joined by a space; at least one.
         id: The field that holds the id; None makes "<source>#<line>" of each.
         metadata: The fields kept as metadata; None keeps all others, () none.
+        called: The fields of the text, as a sentence names them; "" lists them.
         way_out: What to do where no field of the text is there; ends the sentence that says so.
         kinds: What text in a field of the metadata is read as; for csv, whose cells are all text.
     """
@@ -29,8 +30,14 @@ class Fields:
     text: tuple[str, ...] = ("text",)
     id: str | None = None
     metadata: tuple[str, ...] | None = None
+    called: str = ""
     way_out: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def of_text(self) -> str:
+        """The fields of the text in words."""
+        return self.called or " or ".join(map(repr, self.text))
 
     @classmethod
     def of(
@@ -67,13 +74,13 @@ def expect_fields(record: Record, fields: Fields, source: str) -> None:
         ReadError: No text field is in it, or the id field is not.
     """
     line, values = record
-    wanted = [*([] if any(name in values for name in fields.text) else fields.text)]
+    wanted = [] if any(name in values for name in fields.text) else [fields.of_text]
     way_out = fields.way_out if wanted else ""
     if fields.id is not None and fields.id not in values:
-        wanted.append(fields.id)
+        wanted.append(repr(fields.id))
     if wanted:
         raise ReadError(
-            f"{source}, line {line}: no field {' or '.join(map(repr, wanted))}; "
+            f"{source}, line {line}: no field {' or '.join(wanted)}; "
             f"the fields are {', '.join(map(repr, values)) or 'none'}{way_out}"
         )
 

@@ -111,7 +111,7 @@ def _header(reader: Iterator[list[str]], source: str, fields: Fields) -> list[st
     header = [name.strip() for name in next(_rows(reader, source), [])]
     if not any(name in header for name in fields.text):
         raise ReadError(
-            f"{source}, line 1: no column {' or '.join(map(repr, fields.text))}; the first line "
+            f"{source}, line 1: no column {fields.of_text}; the first line "
             f"must name the columns, and holds {', '.join(map(repr, header))[:200]}{fields.way_out}"
         )
     needed = [*([fields.id] if fields.id is not None else []), *(fields.metadata or ())]

@@ -10,23 +10,16 @@ from sbert_retriever.faq.reading.records import COLUMNS, Draft, draft_of
 from sbert_retriever.ingest.record_fields import Fields
 from sbert_retriever.ingest.record_lines import BadLine, Parser, csv_records, json_records
 
-_FIELDS = Fields(text=tuple(n for name in COLUMNS for n in (name, name.title(), name.upper())))
+_FIELDS = Fields(
+    text=tuple(n for name in COLUMNS for n in (name, name.title(), name.upper())),
+    called=f"{COLUMNS[0]!r} (in any case; also {', '.join(COLUMNS[1:])})",
+    way_out=": rename one",
+)
 
 
 def csv_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
     """The rows of a csv file, whose first line names the columns."""
-    try:
-        yield from _drafts(csv_records, text, source, split=True)
-    except ReadError as error:
-        # Each name in each case is looked for; told of are the names alone.
-        found, there, holds = str(error).partition("; the first line ")
-        if not there or "no column" not in found:
-            raise
-        first, *others = COLUMNS
-        raise ReadError(
-            f"{source}, line 1: no column {first!r} (in any case; also {', '.join(others)}){there}"
-            f"{holds}: rename one"
-        ) from error
+    return _drafts(csv_records, text, source, split=True)
 
 
 def json_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
