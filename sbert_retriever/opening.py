@@ -73,17 +73,18 @@ def settle(
 
 
 def _first_answer(store: PassageStore) -> CollectionFacts | None:
+    """What is known of the collection; None where it is not there."""
     try:
-        return store.connection.run_first(_facts(store))
+        there = store.connection.run_first(store.exists())
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
             f"{error}. Check that a Qdrant server runs at {store.connection.location}"
         ) from error
+    # A server that answers gets its time: it counts all passages now.
+    return store.connection.run(_facts(store)) if there else None
 
 
-def _facts(store: PassageStore) -> Steps[CollectionFacts | None]:
-    if not (yield from store.exists()):
-        return None
+def _facts(store: PassageStore) -> Steps[CollectionFacts]:
     yield from store.pin()
     return (yield from store.facts())
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from sbert_ray._extra import need_ray
 from sbert_ray.workers import Workers
 from sbert_retriever.errors import InputError
+from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.index.storage import Quantization, Storage
 from sbert_retriever.ingest.record_fields import Fields
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.sparse import SparseSpec
+from sbert_retriever.sparse import Bm25, SparseSpec, as_sparse_encoder
 from sbert_retriever.types import Encoder, IndexReport
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def index(
     api_key: str | None = None,
     timeout_s: int | None = None,
     prefer_grpc: bool = False,
+    grpc_port: int | None = None,
+    retry: RetryPolicy | None = None,
     workers: Workers | None = None,
     on_progress: Callable[[IndexReport], None] | None = None,
 ) -> IndexReport:
@@ -60,7 +63,7 @@ def index(
             it for themselves.
         collection_name: As for `Retriever.open`; created where it is absent.
         tenant: As for `Retriever.open`.
-        sparse: As for `Retriever.open`.
+        sparse: As for `Retriever.open`; workers make it again from what the collection remembers.
         quantization: As for `Retriever.open`.
         storage: As for `Retriever.open`.
         filterable: As for `Retriever.open`.
@@ -74,6 +77,8 @@ def index(
             them through Ray.
         timeout_s: As for `Retriever.open`.
         prefer_grpc: As for `Retriever.open`.
+        grpc_port: As for `Retriever.open`.
+        retry: As for `Retriever.open`.
         workers: How many, and what each has.
         on_progress: Called with the report so far, after each window.
 
@@ -83,7 +88,8 @@ def index(
     Raises:
         CollectionNotFoundError: There is no such collection, and no model to create it with.
         ContractError: It was built with another model.
-        InputError: The location is no URL, a path does not exist, or the workers do not fit.
+        InputError: The location is no URL, a path does not exist, the workers do not fit, or they
+            could not make `sparse` again.
         InterruptedRunError: Workers failed; what was written is kept.
         MissingExtraError: Ray is not installed.
         StoreUnavailableError: No server answers, or no longer; what was written is kept.
@@ -100,6 +106,7 @@ def index(
     from sbert_retriever.ingest.files import declared_kinds
 
     _check_server(location)
+    _check_words(sparse)
     fields = Fields.of(text_field, id_field, metadata_fields)
     settings: dict[str, Any] = {
         "collection_name": collection_name,
@@ -107,6 +114,8 @@ def index(
         "api_key": api_key,
         "timeout_s": timeout_s,
         "prefer_grpc": prefer_grpc,
+        "grpc_port": grpc_port,
+        "retry": retry,
     }
     given = listed(source)
     sent = Model.of(model, device=device, dtype=dtype, truncate_dim=truncate_dim)
@@ -140,4 +149,16 @@ def _check_server(location: str) -> None:
             f"location is {location!r:.80}, expected the URL of a Qdrant server, such as "
             "http://127.0.0.1:6333. A folder is held by one process: write shards with "
             "encode_to_parquet and bring them there with import_parquet"
+        )
+
+
+def _check_words(sparse: SparseSpec | None) -> None:
+    """Refuse, before anything is created, an encoder that no worker could make again."""
+    if sparse is None or isinstance(sparse, str | Bm25):
+        return
+    identity = as_sparse_encoder(sparse).identity
+    if identity.weights is None:
+        raise InputError(
+            f"sparse is {identity.name!r}, an encoder that workers cannot load by its name: give "
+            "'bm25', a Bm25, or a SPLADE model"
         )

@@ -14,6 +14,7 @@ from sbert_retriever.cli import (
     efficiency,
     evaluation,
     faq,
+    hard_negatives,
     indexing,
     mining,
     moving,
@@ -53,6 +54,7 @@ app.command("serve")(serving.serve)
 app.command("mcp")(serving.mcp)
 app.command("tradeoff")(tradeoff.tradeoff)
 app.add_typer(faq.app, name="faq")
+app.command("hard-negatives")(hard_negatives.hard_negatives)
 app.command("train")(training.train)
 app.command("paper")(paper.paper)
 app.command("paper-efficiency")(efficiency.paper_efficiency)

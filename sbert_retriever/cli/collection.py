@@ -10,7 +10,7 @@ import typer
 from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
-from sbert_retriever.cli.output import put, put_json, put_table, say
+from sbert_retriever.cli.output import printable, put, put_json, put_table, say
 from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 
@@ -26,6 +26,10 @@ _OF_MODEL = ("weights", "precision", "pooling", "max_length", "query_prompt", "p
 
 def info(
     location: options.Location,
+    sources: Annotated[
+        bool,
+        typer.Option("--sources", help="List the sources instead, each with its passages."),
+    ] = False,
     collection: options.Collection = "default",
     tenant: options.Tenant = None,
     api_key: options.ApiKey = None,
@@ -33,6 +37,9 @@ def info(
 ) -> None:
     """Say what a collection holds and which model made its vectors."""
     with open_existing(location, collection, tenant=tenant, api_key=api_key) as retriever:
+        if sources:
+            _print_sources(retriever.sources(), as_json=json)
+            return
         facts = as_dict(retriever.info())
     if json:
         put_json(facts)
@@ -40,6 +47,15 @@ def info(
     shown = {name: value for name, value in facts.items() if value not in (None, "", {})}
     shown["filterable"] = ", ".join(facts["filterable"])
     put_table({name: value for name, value in shown.items() if value != ""})
+
+
+def _print_sources(sources: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        put_json(sources)
+        return
+    width = max((len(f"{count:,}") for count in sources.values()), default=0)
+    for source, count in sources.items():
+        put(f"{count:>{width},}  {printable(source)}")
 
 
 def as_dict(facts: RetrieverInfo) -> dict[str, Any]:
@@ -105,8 +121,7 @@ def _no_such_source(retriever: Retriever, source: str) -> str:
     """That no passage has a source, and which ones may have been meant."""
     near: list[str] = []
     if retriever.count() <= _MOST_PASSAGES:
-        store = retriever.store
-        sources = sorted(store.connection.run(store.sources()))
+        sources = list(retriever.sources())
         name = source.replace("\\", "/").rpartition("/")[2]
         near = [s for s in sources if name and s.rpartition("/")[2] == name]
         if len(sources) <= _MOST_SOURCES:

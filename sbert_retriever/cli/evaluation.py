@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sbert_retriever.cli import options
+from sbert_retriever.cli.opening import NOBODY
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.errors import InputError
 from sbert_retriever.types import DEFAULT_RERANKER
@@ -15,7 +16,6 @@ from sbert_retriever.types import DEFAULT_RERANKER
 if TYPE_CHECKING:
     from sbert_retriever.types import Encoder
 
-_NOBODY = "none"
 _FIRST_STAGE, _FOLDS, _INNER_FOLDS = "all-MiniLM-L6-v2", 10, 1
 
 
@@ -187,7 +187,7 @@ def evaluate(
     """Measure a model on a task, alone or against another.
 
     Correlations, accuracies and F1 are times 100; measures of rankings are 0 to 1. The data is
-    read before a model is loaded.
+    read before a model is loaded, but for the texts of a corpus.
     """
     from sbert_retriever.cli.measuring import Report, Runner
     from sbert_retriever.evaluation.classifier import Protocol
@@ -233,7 +233,7 @@ def evaluate(
     found = [runner.measured(model)]
     if against is not None:
         found.append(runner.measured(against))
-    if task == "argument" and not runner.saw_cross_encoder and cross_encoder != _NOBODY:
+    if task == "argument" and not runner.saw_cross_encoder and cross_encoder != NOBODY:
         found.append(runner.measured(cross_encoder, beside=True))
     report = Report(found, compared=against is not None, test=chosen, draws=draws, seed=seed)
     if json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,18 +10,16 @@ import typer
 from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filter
 from sbert_retriever.cli.opening import open_existing
-from sbert_retriever.cli.output import printable, put, put_json, say
+from sbert_retriever.cli.output import printable, put, put_json, say, share_lines
 from sbert_retriever.cli.passages import INDENT, body, passage_as_dict, place
 from sbert_retriever.counting import counted
 from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
     from sbert_retriever.mining import Clusters, Duplicates
-    from sbert_retriever.mining.blocks import OnShare
     from sbert_retriever.retriever import Retriever
     from sbert_retriever.types import Passage
 
-_LINE_EVERY_S = 5.0
 _SHOWN_OF_GROUP = 5
 
 
@@ -72,7 +69,7 @@ def duplicates(
             filter=condition,
             limit=limit,
             exact=exact,
-            on_share=_progress("looking for duplicates", quiet=quiet),
+            on_share=share_lines("looking for duplicates", quiet=quiet),
         )
         if groups:
             _print_groups(retriever, found, limit, full=full, as_json=json)
@@ -170,7 +167,7 @@ def clusters(
             method=method,  # type: ignore[arg-type]  # checked there, by name
             filter=condition,
             seed=seed,
-            on_share=_progress("clustering", quiet=quiet),
+            on_share=share_lines("clustering", quiet=quiet),
         )
         _print_clusters(retriever, found, limit, members=members, full=full, as_json=json)
     if picture is not None:
@@ -295,18 +292,3 @@ def _say_left_out(count: int) -> None:
             f"{counted(count, 'passage')} (see "
             "`sbert-retriever doctor`)"
         )
-
-
-def _progress(label: str, *, quiet: bool) -> OnShare | None:
-    """A line now and then, with the share that is done."""
-    if quiet:
-        return None
-    last = monotonic()
-
-    def show(share: float) -> None:
-        nonlocal last
-        if monotonic() - last >= _LINE_EVERY_S:
-            last = monotonic()
-            say(f"{label}: {share:.0%}")
-
-    return show

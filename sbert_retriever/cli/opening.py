@@ -10,7 +10,10 @@ from sbert_retriever.errors import CollectionNotFoundError, StoreUnavailableErro
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
+    from sbert_retriever.types import Scorer
 
+NOBODY = "none"
+"""In the place of a cross-encoder's name."""
 _PATIENCE_S = 3.0
 """How long a server may fail to answer the first question."""
 
@@ -30,6 +33,19 @@ def open_existing(location: str, collection: str, **settings: Any) -> Retriever:
 
     with naming_collections(location, collection, settings.get("api_key")):
         return Retriever.open(location, collection_name=collection, create=False, **settings)
+
+
+def open_scorer(name: str, *, device: str, dtype: str) -> Scorer | None:
+    """The cross-encoder that `--reranker` names; None for "none".
+
+    Raises:
+        ModelNotFoundError: Nothing answers to the name.
+    """
+    if name == NOBODY:
+        return None
+    from sbert_retriever.encoder.cross_encoder import CrossEncoder
+
+    return CrossEncoder.load(name, device=device, dtype=dtype, on_truncate="ignore")
 
 
 @contextmanager

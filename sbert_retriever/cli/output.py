@@ -129,6 +129,26 @@ def progress(label: str, *, total: int | None, quiet: bool) -> Iterator[OnProgre
         yield _lines(label, total)
 
 
+def share_lines(label: str, *, quiet: bool) -> Callable[[float], None] | None:
+    """A line now and then with the share that is done, from 0 to 1; None when quiet.
+
+    Args:
+        label: What is being done.
+        quiet: Show nothing.
+    """
+    if quiet:
+        return None
+    last = monotonic()
+
+    def show(share: float) -> None:
+        nonlocal last
+        if monotonic() - last >= _PLAIN_LINE_EVERY_S:
+            last = monotonic()
+            say(f"{label}: {share:.0%}")
+
+    return show
+
+
 def _seen(report: IndexReport) -> int:
     return report.added + report.updated + report.unchanged + report.failed
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sbert_retriever.cli import options
-from sbert_retriever.cli.opening import open_existing
+from sbert_retriever.cli.opening import open_existing, open_scorer
 from sbert_retriever.cli.output import printable, put, put_json, say
 from sbert_retriever.errors import InputError
 from sbert_retriever.types import DEFAULT_RERANKER
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sbert_retriever.tradeoff.report import TradeoffReport
     from sbert_retriever.types import Scorer
 
-_NOBODY = "none"
 _LINE_EVERY_S = 5.0
 
 
@@ -155,7 +154,7 @@ def tradeoff(
                 retriever,
                 queries or "",
                 qrels,
-                scorer=_scorer(reranker, device, dtype),
+                scorer=open_scorer(reranker, device=device, dtype=dtype),
                 grid=_grid(depths, late),
                 k=k,
                 limit=limit,
@@ -196,14 +195,6 @@ def _grid(depths: str, late: int) -> Grid:
             f"--depths is {depths!r}, expected whole numbers with commas between them"
         ) from error
     return Grid(depths=numbers, late=late).no_deeper_than(max(numbers, default=0))
-
-
-def _scorer(name: str, device: str, dtype: str) -> Scorer | None:
-    if name == _NOBODY:
-        return None
-    from sbert_retriever.encoder.cross_encoder import CrossEncoder
-
-    return CrossEncoder.load(name, device=device, dtype=dtype, on_truncate="ignore")
 
 
 def _measured(

@@ -170,14 +170,18 @@ def _rows(path: Path) -> Iterator[tuple[str, str, float]]:
 
 
 def _rows_in_two(path: Path) -> Iterator[tuple[str, str, float]]:
-    """Sentences in one file, scores line by line in another."""
+    """Sentences in one file, scores line by line in another; an empty line is no score."""
     beside = path.with_name(path.name.replace(".input.txt", ".gs.txt"))
-    scores = list(numbered_lines(beside))
-    pairs = list(tab_fields(path, 2))
-    if len(scores) != len(pairs):
+    scores = dict(numbered_lines(beside))
+    pairs = dict(tab_fields(path, 2))
+    raw = beside.read_bytes()
+    lines = raw.count(b"\n") + (not raw.endswith(b"\n"))
+    if not scores.keys() <= pairs.keys() or lines < max(pairs, default=0):
         raise ReadError(
-            f"{beside} has {counted(len(scores), 'score')}, and {path} "
-            f"{counted(len(pairs), 'pair')}"
+            f"{beside} has {counted(lines, 'line')} with {counted(len(scores), 'score')}, and "
+            f"{path} {counted(len(pairs), 'pair')}: expected a line for each"
         )
-    for (_, (left, right)), (number, gold) in zip(pairs, scores, strict=True):
-        yield left, right, gold_score(gold, place_of(beside, number), low=0, high=5)
+    for number, (left, right) in pairs.items():
+        if number in scores:
+            where = place_of(beside, number)
+            yield left, right, gold_score(scores[number], where, low=0, high=5)

@@ -15,7 +15,7 @@ Two encoders, one for queries and one for passages, are measured by `retrieval` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
@@ -292,6 +292,7 @@ def _argument(request: Request) -> Plan:
 def _triplet(request: Request) -> Plan:
     seed = request.protocol.seed
     if request.folder.is_file():
+        _check_silent(request, ("split", "most"), "the triplets are those of a file")
         given = read_triplets(request.folder)
     else:
         given = scifact_triplets(request.folder, split=request.split, seed=seed, most=request.most)
@@ -355,9 +356,24 @@ def _retrieved(
 def _collections(request: Request) -> list[TestCollection]:
     if (request.queries is None) != (request.qrels is None):
         raise InputError("queries and qrels go together: give both, or a folder that has them")
+    if request.corpus is not None and request.queries is None:
+        raise InputError("a corpus goes with queries and qrels: give those too, or a folder alone")
     if request.queries is not None and request.qrels is not None:
+        _check_silent(request, ("data", "sets", "split"), "queries and qrels are given as files")
         return [collection_of_files(request.queries, request.qrels, request.corpus)]
     return find_collections(request.folder, split=request.split, choose=partial(_wanted, request))
+
+
+def _check_silent(request: Request, names: Sequence[str], why: str) -> None:
+    """Refuse settings that say nothing to what is measured.
+
+    Raises:
+        InputError: One was given.
+    """
+    defaults = {given.name: given.default for given in fields(request)}
+    for name in names:
+        if getattr(request, name) != defaults[name]:
+            raise InputError(f"{name} was given, and {why}: leave it out")
 
 
 def _wanted(request: Request, there: tuple[str, ...]) -> tuple[str, ...]:

@@ -284,6 +284,10 @@ class Faq(Improving):
         found = self._shelf.get(list(dict.fromkeys(map(entry_id_of, hits))))
         return [found[entry] for entry in sorted(found)]
 
+    async def asharing(self, phrasing: str) -> list[FaqEntry]:
+        """`sharing` for an event loop."""
+        return await asyncio.to_thread(self.sharing, phrasing)
+
     def entries(self) -> list[FaqEntry]:
         """Every entry, in the order of their ids."""
         return sorted(self._shelf.all(), key=lambda entry: entry.id)

@@ -52,7 +52,7 @@ class Shelf:
     def ids(self) -> set[str]:
         """The ids of all that has a passage, the remains of a write that was cut off among them."""
         store = self._retriever.store
-        return store.connection.run(store.sources())
+        return set(store.connection.run(store.sources()))
 
     def count(self) -> int:
         """How many entries there are."""

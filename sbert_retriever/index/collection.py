@@ -7,7 +7,7 @@ loops.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
 
-from sbert_retriever.errors import ContractError, InputError, StoreRequestError
+from sbert_retriever.errors import ContractError, InputError, StoreError, StoreRequestError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract, profile_to_metadata
 from sbert_retriever.index.facts import (
@@ -32,7 +32,13 @@ from sbert_retriever.index.steps import Call, Steps, call
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.index.tenants import checked_tenant, tenant_index, within_tenant
 from sbert_retriever.sparse import encoder_of_identity
-from sbert_retriever.types import Profile, ScoreKind, SparseEncoder, SparseIdentity
+from sbert_retriever.types import (
+    ModelIdentity,
+    Profile,
+    ScoreKind,
+    SparseEncoder,
+    SparseIdentity,
+)
 
 # Calls that can be sent to the parts of one tenant alone, and those that take a time limit.
 _TO_SHARDS = {"query_points", "retrieve", "scroll", "count", "upsert", "delete"}
@@ -54,6 +60,7 @@ class Collection:
 
     Attributes:
         shape: What was settled when it was made; known once it was created or its facts were read.
+        make_sparse: Makes the encoder of its sparse vectors from what the collection remembers.
     """
 
     def __init__(
@@ -76,6 +83,9 @@ class Collection:
         self._timeout_s: float | None = None
         self._ordering: models.WriteOrdering | None = None
         self._pinned: str | None = None
+        # The model of a collection whose name may be an alias, which this may not be told of.
+        self._unlisted: list[ModelIdentity | None] = []
+        self.make_sparse: Callable[[SparseIdentity], SparseEncoder] = encoder_of_identity
 
     @property
     def score_kind(self) -> ScoreKind:
@@ -100,11 +110,11 @@ class Collection:
         Raises:
             ContractError: It is another than the collection was built with.
         """
-        if not _same(encoder.identity, self.sparse_identity):
+        if not same_sparse(encoder.identity, self.sparse_identity):
             raise ContractError(
-                f"words were asked for from {_described(encoder.identity)}, and collection "
-                f"{self.collection_name!r} has {_described(self.sparse_identity)}: open it as it "
-                "is, or index its texts into a new one"
+                f"words were asked for from {described_sparse(encoder.identity)}, and collection "
+                f"{self.collection_name!r} has {described_sparse(self.sparse_identity)}: open it "
+                "as it is, or index its texts into a new one"
             )
         self._sparse[:] = [encoder]
 
@@ -121,7 +131,7 @@ class Collection:
                 "a new one with sparse='bm25'"
             )
         if not self._sparse:
-            self._sparse[:] = [encoder_of_identity(self.sparse_identity)]
+            self._sparse[:] = [self.make_sparse(self.sparse_identity)]
         return self._sparse[0]
 
     def exists(self) -> Steps[bool]:
@@ -139,7 +149,9 @@ class Collection:
         try:
             known = yield call("get_aliases")
         except StoreRequestError:
-            return  # a key for one collection may not be told of aliases
+            # A key for one collection may not be told of aliases.
+            self._unlisted = [(yield from self._model())]
+            return
         names = {alias.alias_name: alias.collection_name for alias in known.aliases}
         self._pinned = names.get(self.collection_name)
 
@@ -198,7 +210,20 @@ class Collection:
     def has_field(self, key: str) -> Steps[bool]:
         """Whether any point has a value (or an empty one) under a payload key."""
         empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-        return (yield from self.count(models.Filter(must_not=[empty]))) > 0
+        return (yield from self.has_any(models.Filter(must_not=[empty])))
+
+    def has_any(self, condition: models.Filter) -> Steps[bool]:
+        """Whether any passage matches, which takes a server less than to count them."""
+        if not (yield from self.find_part()):
+            return False
+        found, _ = yield self.call(
+            "scroll",
+            scroll_filter=self.within(condition),
+            limit=1,
+            with_payload=False,
+            with_vectors=False,
+        )
+        return bool(found)
 
     def save_profile(self, profile: Profile) -> Steps[None]:
         """Keep search settings with the collection, in the place of those before.
@@ -211,11 +236,12 @@ class Collection:
                 f"this is bound to tenant {self.tenant!r}, and a profile is the whole collection's:"
                 " save it without tenant="
             )
-        yield self.call("update_collection", metadata=profile_to_metadata(profile))
+        yield from self.save_companions(profile_to_metadata(profile))
 
     def save_companions(self, metadata: Mapping[str, Any]) -> Steps[None]:
         """Keep what else of ours goes with a collection, in the place of what is there of it."""
         if metadata:
+            yield from self._check_current()
             yield self.call("update_collection", metadata=dict(metadata))
 
     def optimize(self) -> Steps[None]:
@@ -321,7 +347,7 @@ class Collection:
         if self._ordering is not None and method in _WRITES:
             kwargs["ordering"] = self._ordering
         asked = call(method, collection_name=self._pinned or self.collection_name, **kwargs)
-        return replace(asked, deadline_s=self._timeout_s)
+        return replace(asked, deadline_s=self._timeout_s, gone=self._gone())
 
     def answers(self, requests: Sequence[models.QueryRequest]) -> Steps[list[QueryResponse]]:
         """What is found for each of several searches."""
@@ -335,7 +361,9 @@ class Collection:
         if timeout_s is None or self.connection.engine != "server":
             return self
         hurried = copy(self)
-        hurried._timeout_s = timeout_s
+        hurried._timeout_s = (
+            timeout_s if self._timeout_s is None else min(timeout_s, self._timeout_s)
+        )
         return hurried
 
     def in_order(self, ordering: WriteOrder | None) -> Self:
@@ -359,7 +387,9 @@ class Collection:
 
         Raises:
             InputError: Each tenant has a part, and this is bound to none.
+            StoreError: The collection's name means another one by now.
         """
+        yield from self._check_current()
         if self.shape.storage.shard_by_tenant and self.tenant is None:
             raise InputError(
                 f"collection {self.collection_name!r} has a part for each tenant, and this is "
@@ -381,6 +411,35 @@ class Collection:
                 ) from error
         self._keys |= {self.tenant}
 
+    def _check_current(self) -> Steps[None]:
+        """Refuse to write where the name means another collection by now.
+
+        Raises:
+            StoreError: It was switched.
+        """
+        if self._pinned is not None:
+            known = yield self.call("get_collection_aliases")
+            current = self.collection_name in {alias.alias_name for alias in known.aliases}
+        else:
+            current = not self._unlisted or (yield from self._model()) == self._unlisted[0]
+        if not current:
+            raise StoreError(self._switched())
+
+    def _gone(self) -> str | None:
+        """What is said where the collection behind an alias is not there any more."""
+        return None if self._pinned is None else f"{self._switched()} (the one before is gone)"
+
+    def _switched(self) -> str:
+        return (
+            f"collection {self.collection_name!r} at {self.connection.location} was switched to "
+            "another one since it was opened here: open it again to go on with that"
+        )
+
+    def _model(self) -> Steps[ModelIdentity | None]:
+        info = yield self.call("get_collection")
+        contract = Contract.from_metadata(info.config.metadata)
+        return None if contract is None else contract.model
+
     def _in_sight(self) -> bool:
         return bool(self._keys) if self.tenant is None else self.tenant in self._keys
 
@@ -394,7 +453,7 @@ class Collection:
             raise error
         facts = yield from self.facts()
         there = facts.contract
-        if there is not None and contract.sparse and _same(contract.sparse, there.sparse):
+        if there is not None and contract.sparse and same_sparse(contract.sparse, there.sparse):
             there = replace(there, sparse=contract.sparse)
         if there != contract:
             raise ContractError(
@@ -417,9 +476,11 @@ class Collection:
         )
 
 
-def _same(asked: SparseIdentity, there: SparseIdentity | None) -> bool:
+def same_sparse(asked: SparseIdentity | None, there: SparseIdentity | None) -> bool:
     """Whether both are one encoder; a server may hand a float back one unit off."""
-    if there is None or asked.settings.keys() != there.settings.keys():
+    if asked is None or there is None:
+        return asked is there
+    if asked.settings.keys() != there.settings.keys():
         return False
     numbers = {
         name: value
@@ -431,7 +492,7 @@ def _same(asked: SparseIdentity, there: SparseIdentity | None) -> bool:
     return asked == replace(there, settings={**there.settings, **numbers})
 
 
-def _described(identity: SparseIdentity | None) -> str:
+def described_sparse(identity: SparseIdentity | None) -> str:
     """Sparse vectors in words."""
     if identity is None:
         return "none"

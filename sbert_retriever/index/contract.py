@@ -17,6 +17,8 @@ FORMAT_VERSION = 1
 METADATA_KEY = "sbert_retriever"
 # Beside the contract and not in it: versions that know no profile read the contract as before.
 PROFILE_KEY = "sbert_retriever_profile"
+REBUILD_KEY = "sbert_retriever_rebuild"
+"""Whether a collection is in the making by a rebuild, which may write over it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +101,15 @@ def _known(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def companions(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What else of ours is kept with a collection: it goes wherever the passages go."""
+    """What else of ours is kept with a collection: it goes wherever the passages go.
+
+    That a rebuild has it in the making does not: its copy is nobody's to write over.
+    """
     ours = f"{METADATA_KEY}_"
     return {
         key: value
         for key, value in (metadata or {}).items()
-        if key.startswith(ours) and key != PROFILE_KEY
+        if key.startswith(ours) and key not in (PROFILE_KEY, REBUILD_KEY)
     }
 
 

@@ -69,6 +69,16 @@ def classify(error: BaseException) -> Fault:
     return Fault(transient=False, sentence="")
 
 
+def says_missing(error: BaseException) -> bool:
+    """Whether it says that there is no such collection."""
+    if isinstance(error, UnexpectedResponse):
+        return error.status_code == httpx.codes.NOT_FOUND
+    if isinstance(error, grpc.RpcError):
+        return hasattr(error, "code") and error.code() == grpc.StatusCode.NOT_FOUND
+    # The client's local mode.
+    return isinstance(error, ValueError) and "not found" in str(error)
+
+
 def _of_status(error: UnexpectedResponse) -> Fault:
     status = error.status_code or 0
     body = error.content.decode("utf-8", "replace").strip()[:500]

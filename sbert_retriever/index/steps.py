@@ -17,12 +17,13 @@ from typing import Any, TypeAlias, TypeVar
 import tenacity
 
 from sbert_retriever.errors import (
+    CollectionNotFoundError,
     ModelError,
     SbertError,
     StoreRequestError,
     StoreUnavailableError,
 )
-from sbert_retriever.index.faults import Fault, classify
+from sbert_retriever.index.faults import Fault, classify, says_missing
 
 T = TypeVar("T")
 
@@ -35,11 +36,14 @@ class Call:
         method: The client's.
         kwargs: Its arguments.
         deadline_s: Seconds after which it is not tried again; None is the policy's.
+        gone: What to say where the collection that was found before is not there; None is what
+            the engine says.
     """
 
     method: str
     kwargs: dict[str, Any]
     deadline_s: float | None = None
+    gone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def run(steps: Steps[T], client: Any, policy: RetryPolicy) -> T:
         if isinstance(step, Work):
             return _worked(step)
         retrying = tenacity.Retrying(**_settings(policy.within(step.deadline_s)))
-        return _mapped(retrying, getattr(client, step.method), step.kwargs)
+        return _mapped(retrying, getattr(client, step.method), step)
 
     outcome: Any = None
     error: BaseException | None = None
@@ -160,11 +164,11 @@ def _worked(step: Work) -> Any:
         ) from error
 
 
-def _mapped(retrying: tenacity.Retrying, method: Callable[..., Any], kwargs: Any) -> Any:
+def _mapped(retrying: tenacity.Retrying, method: Callable[..., Any], step: Call) -> Any:
     try:
-        return retrying(method, **kwargs)
+        return retrying(method, **step.kwargs)
     except Exception as error:
-        raise translated(error) from error
+        raise translated(error, gone=step.gone) from error
 
 
 async def arun(steps: Steps[T], client: Any, policy: RetryPolicy, *, native: bool) -> T:
@@ -188,11 +192,11 @@ async def arun(steps: Steps[T], client: Any, policy: RetryPolicy, *, native: boo
         settings = _settings(policy.within(step.deadline_s))
         if not native:
             retrying = tenacity.Retrying(**settings)
-            return await asyncio.to_thread(_mapped, retrying, method, step.kwargs)
+            return await asyncio.to_thread(_mapped, retrying, method, step)
         try:
             return await tenacity.AsyncRetrying(**settings)(method, **step.kwargs)
         except Exception as error:
-            raise translated(error) from error
+            raise translated(error, gone=step.gone) from error
 
     outcome: Any = None
     error: BaseException | None = None
@@ -211,10 +215,17 @@ async def arun(steps: Steps[T], client: Any, policy: RetryPolicy, *, native: boo
         steps.close()
 
 
-def translated(error: BaseException) -> BaseException:
-    """Our error for a foreign one; our own, and what is no engine's fault, pass unchanged."""
+def translated(error: BaseException, *, gone: str | None = None) -> BaseException:
+    """Our error for a foreign one; our own, and what is no engine's fault, pass unchanged.
+
+    Args:
+        error: Any.
+        gone: What to say where it means that the collection is not there.
+    """
     if isinstance(error, SbertError):
         return error
+    if gone is not None and says_missing(error):
+        return CollectionNotFoundError(gone)
     fault = classify(error)
     if fault.transient:
         return StoreUnavailableError(f"{fault.sentence}; gave up after trying again")

@@ -39,7 +39,8 @@ class Storage:
         shards: Parts of the collection on a cluster.
         replicas: Copies of each part.
         write_consistency: Copies that have to confirm a write.
-        shard_by_tenant: Whether each tenant has parts of its own, which its calls alone reach.
+        shard_by_tenant: Whether each tenant has parts of its own, which its calls alone reach;
+            takes a cluster of Qdrant 1.17 or newer.
 
     Raises:
         InputError: A value is unknown or too small.

@@ -7,6 +7,7 @@ so all engines refuse alike.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -204,10 +205,10 @@ class PassageStore(Collection):
         """Ids of all passages of a source."""
         return (yield from self._read(source_is(source), _id_of))
 
-    def sources(self) -> Steps[set[str]]:
-        """Every source; reads every passage's, not the texts."""
+    def sources(self) -> Steps[dict[str, int]]:
+        """Every source, and how many passages it has; reads every passage's, not the texts."""
         found = yield from self._read(None, _source_of)
-        return {source for source in found if source is not None}
+        return Counter(source for source in found if source is not None)
 
     # Writing -----------------------------------------------------------------------------
 

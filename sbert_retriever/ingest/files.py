@@ -273,7 +273,7 @@ def _gone(store: PassageStore, paths: list[Path_]) -> set[str]:
     folders = [source_of(Path(path)) for path in paths if path != STDIN and Path(path).is_dir()]
     if not folders:
         return set()
-    sources: set[str] = store.connection.run(store.sources())
+    sources = store.connection.run(store.sources())
     return {s for s in sources if _was_file(s) and any(_is_below(s, f) for f in folders)}
 
 

@@ -162,7 +162,7 @@ def _cell(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
     return Cell(
         name=f"train/{name}",
         settings={
-            "config": config,
+            "config": _anywhere(config),
             "measured": list(wanted),
             "limits": {key: size[key] for key in ("sts_pairs", "transfer_examples", "arguments")},
         },
@@ -170,6 +170,11 @@ def _cell(study: Study, name: str, config: Settings, wanted: tuple[str, ...]) ->
         needs=_needs(config, wanted),
         tidy=lambda: let_go(study, name),
     )
+
+
+def _anywhere(config: Mapping[str, Any]) -> Settings:
+    """A configuration without the device, which a result does not depend on."""
+    return {name: value for name, value in config.items() if name != "device"}
 
 
 def _needs(config: Settings, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -209,7 +214,8 @@ def trained(
     from sbert_retriever.training.trainer import Trainer
 
     # A run of another configuration is another run, whatever became of that one.
-    told = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:_TOLD]
+    plain = json.dumps(_anywhere(config), sort_keys=True)
+    told = hashlib.sha256(plain.encode()).hexdigest()[:_TOLD]
     folder = _runs(study) / f"{name}-{told}"
     trainer = Trainer(config_from(config), folder, data=study.data)
     report = trainer.train(resume=folder.exists())

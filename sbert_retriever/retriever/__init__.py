@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
@@ -21,7 +22,7 @@ from sbert_retriever.retriever.reading import Reading
 from sbert_retriever.retriever.searching import Searching
 from sbert_retriever.retriever.writing import Writing
 from sbert_retriever.search.second_stage import LateSpec, RerankerSpec, SecondStage
-from sbert_retriever.sparse import SparseSpec, as_sparse_encoder
+from sbert_retriever.sparse import SparseSpec, as_sparse_encoder, encoder_of_identity
 from sbert_retriever.types import Encoder, Profile
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Retriever(Searching, Reading, Writing):
         )
         try:
             store = PassageStore(connection, collection_name, layout, tenant=tenant)
+            store.make_sparse = partial(encoder_of_identity, device=device, dtype=dtype)
             metadata = settle(
                 store,
                 encoder,

@@ -59,6 +59,18 @@ class Reading(Held):
         """`count` for an event loop."""
         return await self._arun(self._store.count(self._condition(filter)))
 
+    def sources(self) -> dict[str, int]:
+        """How many passages each source has, in the order of their names.
+
+        Reads where every passage is from, so it takes longer the more there are. Passages without a
+        source are not counted.
+        """
+        return dict(sorted(self._run(self._store.sources()).items()))
+
+    async def asources(self) -> dict[str, int]:
+        """`sources` for an event loop."""
+        return dict(sorted((await self._arun(self._store.sources())).items()))
+
     def info(self) -> RetrieverInfo:
         """What is known of the collection; loads no model."""
         return self._info_of(self._run(self._store.facts()))

@@ -13,7 +13,7 @@ from qdrant_client import models
 from sbert_retriever.errors import (
     InputError,
     InputTypeError,
-    StoreRequestError,
+    StoreError,
     UnknownFieldWarning,
 )
 from sbert_retriever.index.legs import hits_of, legs, sparse_rankings
@@ -26,7 +26,7 @@ from sbert_retriever.search.diversity import diverse
 from sbert_retriever.search.grouping import Find, all_alone, grouped, grouped_hits
 from sbert_retriever.search.hybrid import SCORE_KINDS, fused
 from sbert_retriever.search.request import Search
-from sbert_retriever.search.unmatchable import warn_of_unmatchable
+from sbert_retriever.search.unmatchable import PATIENCE_S, warn_of_unmatchable
 from sbert_retriever.types import Fusion, Hit, SparseVector
 
 _Found: TypeAlias = Steps[list[list[Hit]]]
@@ -254,9 +254,9 @@ def _warn_of_unknown_group(
     if key is None:
         return
     try:
-        known = yield from store.has_field(key)
-    except StoreRequestError:
-        return  # a server in strict mode, and a field without an index
+        known = yield from store.within_time(PATIENCE_S).has_field(key)
+    except StoreError:
+        return  # a server in strict mode, and a field without an index; or it takes its time
     if not known:
         warnings.warn(
             f"no passage has the metadata field {asked.group_by!r}, so each hit is a group of its "

@@ -8,21 +8,32 @@ from typing import Any
 
 from qdrant_client import models
 
-from sbert_retriever.errors import UnknownFieldWarning
+from sbert_retriever.errors import StoreError, UnknownFieldWarning
 from sbert_retriever.index.filters import filter_fields, number_ranges
 from sbert_retriever.index.points import RESERVED
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 
 _HINT = " (where a passage comes from is the field '_sbert.source')"
+PATIENCE_S = 1.0
+"""Of a server that is asked why nothing was found, in seconds."""
 _ANY_NUMBER = models.Range(gte=-sys.float_info.max, lte=sys.float_info.max)
 
 
 def warn_of_unmatchable(store: PassageStore, condition: models.Filter) -> Steps[None]:
     """Say once which fields of a filter that found nothing can match nothing at all.
 
-    Those are fields that no passage has, and fields of text that are compared with numbers.
+    Those are fields that no passage has, and fields of text that are compared with numbers. Where
+    a server does not say within a moment, nothing is said: the answer, that nothing was found,
+    stands.
     """
+    try:
+        yield from _looked_at(store.within_time(PATIENCE_S), condition)
+    except StoreError:
+        return
+
+
+def _looked_at(store: PassageStore, condition: models.Filter) -> Steps[None]:
     fields = sorted(f for f in filter_fields(condition) if not f.startswith(f"{RESERVED}."))
     unknown = []
     for field in fields:
@@ -57,7 +68,7 @@ def _name(store: PassageStore, key: str) -> str:
 def _only_text(store: PassageStore, key: str) -> Steps[str | None]:
     """A text under a payload key under which no passage has a number; None where that is not so."""
     numbers = models.FieldCondition(key=key, range=_ANY_NUMBER)
-    if (yield from store.count(models.Filter(must=[numbers]))):
+    if (yield from store.has_any(models.Filter(must=[numbers]))):
         return None
     empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
     there = models.Filter(must_not=[empty])

@@ -17,6 +17,11 @@ def as_sparse_encoder(
 ) -> SparseEncoder:
     """An encoder as it is, or made by its name.
 
+    Args:
+        sparse: Which.
+        device: For a model.
+        dtype: For a model; "int8" is for other models beside it, and "auto" here.
+
     Raises:
         InputTypeError: It is no name and no encoder.
         ModelNotFoundError: Nothing holds a model of that name.
@@ -26,7 +31,7 @@ def as_sparse_encoder(
     if isinstance(sparse, str):
         from sbert_retriever.sparse.splade import Splade
 
-        return Splade.load(sparse, device=device, dtype=dtype)
+        return Splade.load(sparse, device=device, dtype=_floating(dtype))
     if isinstance(sparse, type) or not isinstance(sparse, SparseEncoder):
         raise InputTypeError(
             f"sparse is {type(sparse).__name__}, expected 'bm25', a SPLADE model's name, or an "
@@ -39,6 +44,11 @@ def encoder_of_identity(
     identity: SparseIdentity, *, device: str = "auto", dtype: str = "auto"
 ) -> SparseEncoder:
     """The encoder that a collection was built with.
+
+    Args:
+        identity: What the collection remembers of it.
+        device: For a model.
+        dtype: For a model; "int8" is for other models beside it, and "auto" here.
 
     Raises:
         ModelError: It cannot be made from what is known of it.
@@ -60,7 +70,10 @@ def encoder_of_identity(
     from sbert_retriever.sparse.splade import Splade
 
     encoder = Splade.load(
-        identity.name, device=device, dtype=dtype, max_length=identity.settings.get("max_length")
+        identity.name,
+        device=device,
+        dtype=_floating(dtype),
+        max_length=identity.settings.get("max_length"),
     )
     if encoder.identity != identity:
         raise ModelError(
@@ -69,3 +82,7 @@ def encoder_of_identity(
             "sparse= with the right one"
         )
     return encoder
+
+
+def _floating(dtype: str) -> str:
+    return "auto" if dtype == "int8" else dtype

@@ -10,7 +10,7 @@ from sbert_retriever.encoder.precision import DTYPES
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.training.data import TrainData
 from sbert_retriever.training.dev import TrainDev
-from sbert_retriever.training.kinds import ModelKind, Precision, View, Weights
+from sbert_retriever.training.kinds import DataKind, ModelKind, Precision, View, Weights
 from sbert_retriever.training.objectives.registry import OBJECTIVES, Objective
 from sbert_retriever.training.objectives.settings import one_of, positive, switch
 from sbert_retriever.types.checks import expect, in_range
@@ -136,9 +136,21 @@ class TrainStep:
                 f"step {self.name!r}: sts data has scores and {', '.join(sorted(kinds - {'sts'}))} "
                 "data has none: give each a step of its own"
             )
+        self._check_others(kinds)
         needs_negative = self.objective.name in {"triplet", "distil-margins"}
         if needs_negative and "ranking" in kinds and self.negatives < 1:
             raise InputError(f"step {self.name!r}: {self.objective.name} needs negatives = 1 up")
+
+    def _check_others(self, kinds: set[DataKind]) -> None:
+        """Refuse batches with nothing in them to tell an example from."""
+        name = self.objective.name
+        hard = "triplets" in kinds or ("ranking" in kinds and self.negatives > 0)
+        least = 3 if name == "batch-triplet" else 2 if name == "in-batch" and not hard else 1
+        if self.batch_size < least:
+            raise InputError(
+                f"step {self.name!r}: batch_size is {self.batch_size}, and {name} tells an example "
+                f"from the others of its batch: give {least} or more"
+            )
 
     def _check_teacher(self) -> None:
         name = self.objective.name
@@ -250,6 +262,11 @@ class TrainConfig:
         if self.dropout is not None:
             in_range("dropout", self.dropout, least=0, most=0.99, whole=False, of="TrainConfig")
         self._check_steps()
+        if self.dropout == 0 and (twice := [s.name for s in self.steps if s.view == "twice"]):
+            raise InputError(
+                f"step {twice[0]!r}: the two views of a text differ by dropout alone, and dropout "
+                "is 0: give 0.1, or leave it out"
+            )
         if self.dev is not None:
             expect(self.dev, TrainDev, "dev")
             self._check_dev(self.dev)

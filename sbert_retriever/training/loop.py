@@ -185,6 +185,11 @@ class _Log(TrainerCallback):
     def __init__(self, on_log: OnLog) -> None:
         self._on_log = on_log
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """How often to log and to save is what is asked now: a checkpoint brings its own back."""
+        del control, more
+        state.compute_steps(args, state.max_steps)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """The last update has an entry too."""
         del args, more

@@ -25,10 +25,24 @@ from sbert_retriever.encoder.tokenizer import TextTokenizer, load_tokenizer
 from sbert_retriever.errors import InputError
 from sbert_retriever.training.config import TrainConfig
 from sbert_retriever.training.kinds import Weights
+from sbert_retriever.training.objectives.distillation import DistilMargins
+from sbert_retriever.training.objectives.in_batch import InBatch
+from sbert_retriever.training.objectives.registry import Objective
 from sbert_retriever.training.transformer import load_pair_transformer, load_transformer
 
 # The order in which sentence-transformers concatenates several poolings.
 _POOLING_ORDER = ("cls", "max", "mean", "mean_sqrt_len", "weighted_mean", "last_token")
+
+
+_IDENTITY = "torch.nn.modules.linear.Identity"
+_ACTIVATIONS = {
+    "pair-regression": _IDENTITY,
+    "pair-distillation": _IDENTITY,
+    "pair-classification": _IDENTITY,
+    "pair-binary": "torch.nn.modules.activation.Sigmoid",
+}
+"""What turns the logits of each objective into what it was trained for."""
+_COLD = 0.5
 
 
 class Tokenised(NamedTuple):
@@ -170,7 +184,7 @@ def load_model(
 
 
 def _text_model(read: Checkpoint, config: TrainConfig, weights: Weights) -> TextModel:
-    checkpoint = _as_wanted(read, config)
+    checkpoint = _compared(_as_wanted(read, config), config)
     modes = sorted(checkpoint.pooling, key=_POOLING_ORDER.index)
     checkpoint = replace(checkpoint, pooling=tuple(modes))
     output_width(checkpoint)
@@ -185,7 +199,14 @@ def _pair_model(
     body = load_pair_transformer(checkpoint, labels=labels, weights=weights, dropout=config.dropout)
     tokenizer = _tokenizer(checkpoint)
     body.config.pad_token_id = tokenizer.pad_id
+    _say_scale(body.config, config.steps[-1].objective.name)
     return PairModel(body, checkpoint, tokenizer, labels)
+
+
+def _say_scale(settings: Any, objective: str) -> None:
+    """Write what makes a score of a logit: sentence-transformers takes a sigmoid else."""
+    known = getattr(settings, "sentence_transformers", None) or {}
+    settings.sentence_transformers = {**known, "activation_fn": _ACTIVATIONS[objective]}
 
 
 def _as_wanted(read: Checkpoint, config: TrainConfig) -> Checkpoint:
@@ -193,6 +214,14 @@ def _as_wanted(read: Checkpoint, config: TrainConfig) -> Checkpoint:
         max_length=config.max_length, pooling=config.pooling, normalize=config.normalize
     )
     return adjusted(read, wanted)
+
+
+def _compared(checkpoint: Checkpoint, config: TrainConfig) -> Checkpoint:
+    """What was trained by dot products is compared by them: its lengths say something."""
+    trained = getattr(config.steps[-1].objective, "similarity", None)
+    if trained != "dot" or checkpoint.normalize:
+        return checkpoint
+    return replace(checkpoint, similarity="dot")
 
 
 def _tokenizer(checkpoint: Checkpoint) -> TextTokenizer:
@@ -223,4 +252,27 @@ def check_widths(widths: Sequence[int], model: Model) -> None:
         raise InputError(
             f"matryoshka has the width {too_large[0]}, expected less than {model.width}, the "
             "model's own"
+        )
+
+
+def check_products(objective: Objective, model: Model) -> None:
+    """Refuse dot products that vectors of length 1 cannot have.
+
+    Raises:
+        InputError: The model's vectors have length 1, and the objective asks for more.
+    """
+    tower = model.query if isinstance(model, TwoTowers) else model
+    if isinstance(tower, PairModel) or not tower.checkpoint.normalize:
+        return
+    if isinstance(objective, DistilMargins):
+        raise InputError(
+            "distil-margins learns a cross-encoder's margins, of several logits, and the model's "
+            "vectors have length 1, whose dot products differ by 2 at most: give normalize = false"
+        )
+    dots = isinstance(objective, InBatch) and objective.similarity == "dot"
+    if isinstance(objective, InBatch) and dots and objective.temperature > _COLD:
+        raise InputError(
+            f"in-batch by dot products at temperature {objective.temperature:g}, and the model's "
+            "vectors have length 1, so that all candidates are nearly alike: give "
+            "normalize = false, or a temperature such as 0.05"
         )

@@ -25,6 +25,11 @@ _MAY_CHANGE = ("device", "log_every", "save_every", "keep_checkpoints", "report_
 """Settings that a run may go on with another value of."""
 _EXAMPLES = ("examples", "dev_examples")
 """Digests of what is learned from and measured on: files may change behind their names."""
+_PROCESSES = "processes"
+_IN_WORDS = {
+    **dict.fromkeys(_EXAMPLES, "content of its data"),
+    _PROCESSES: "number of processes, which share the batches",
+}
 
 
 class Progress:
@@ -195,10 +200,10 @@ class Progress:
                 "another folder"
             )
         for name, ours in self._described.items():
-            if name in _EXAMPLES and name not in before:
+            if name in (*_EXAMPLES, _PROCESSES) and name not in before:
                 continue  # begun before this was kept
             if before.get(name) != ours and name not in _MAY_CHANGE:
-                what = "content of its data" if name in _EXAMPLES else name
+                what = _IN_WORDS.get(name, name)
                 raise InputError(
                     f"{self._folder} holds a run with another {what}: resume it with the "
                     "configuration that began it, or name another folder"
@@ -248,6 +253,11 @@ def _finite(value: Any) -> Any:
 def is_first_process() -> bool:
     """Whether this is the process that writes and reports, of those that `torchrun` starts."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+def processes() -> int:
+    """How many processes `torchrun` has started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _is_whole(checkpoint: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 from torch.utils.data import Sampler
 
 from sbert_retriever.errors import InputError
+from sbert_retriever.training.progress import processes
 from sbert_retriever.training.readers.examples import Example
 from sbert_retriever.training.views import Examples
 
@@ -102,7 +102,7 @@ class Batches(Sampler[list[int]]):
         if not self._distinct:
             return [order[start : start + size].tolist() for start in range(0, len(order), size)]
         found = distinct_batches([e.texts for e in self.examples.all], order.tolist(), size)
-        return _whole(found, size) if _processes() > 1 else found
+        return _whole(found, size) if processes() > 1 else found
 
 
 def grouped(labels: Sequence[object], order: Order, together: int) -> Order:
@@ -170,11 +170,6 @@ def _next_batch(
             if len(batch) == size:
                 return batch, [*passed, *(source if source is not ahead else ())]
     return batch, passed
-
-
-def _processes() -> int:
-    """How many processes `torchrun` has started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _whole(batches: list[list[int]], size: int) -> list[list[int]]:

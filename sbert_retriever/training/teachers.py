@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from sbert_retriever.encoder.precision import choose_device
 from sbert_retriever.errors import InputError
 from sbert_retriever.training.config import TrainStep
 from sbert_retriever.training.models import Model, PairModel
@@ -30,9 +32,18 @@ def taught(
     """
     if step.teacher is None:
         return list(examples)
+    device = _own(device)
     if step.objective.name == "distil-vectors":
         return _with_vectors(examples, step.teacher, model, device)
     return _with_scores(examples, step.teacher, device, margins=not isinstance(model, PairModel))
+
+
+def _own(device: str) -> str:
+    """The GPU of this process, of those that `torchrun` has started."""
+    own = os.environ.get("LOCAL_RANK")
+    if own is None or choose_device(device).type != "cuda":
+        return device
+    return f"cuda:{own}"
 
 
 def _with_vectors(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from sbert_retriever.counting import counted
+from sbert_retriever.errors import ReadError
 from sbert_retriever.training.collating import Collate, CollatePairs, CollateTexts
 from sbert_retriever.training.config import TrainConfig, TrainStep
 from sbert_retriever.training.config_file import read_config
@@ -19,8 +22,14 @@ from sbert_retriever.training.dev import TrainDev
 from sbert_retriever.training.development import DevReport, StepDev, read_measure
 from sbert_retriever.training.learning import learning_of
 from sbert_retriever.training.loop import Loop, OnLog, arguments_of, check_reports
-from sbert_retriever.training.models import Model, PairModel, check_widths, load_model
-from sbert_retriever.training.progress import Progress
+from sbert_retriever.training.models import (
+    Model,
+    PairModel,
+    check_products,
+    check_widths,
+    load_model,
+)
+from sbert_retriever.training.progress import Progress, processes
 from sbert_retriever.training.readers.examples import Example, Labels, read_examples
 from sbert_retriever.training.sampling import Batches
 from sbert_retriever.training.saving import save_model
@@ -152,6 +161,7 @@ class Trainer:
         self, number: int, step: TrainStep, model: Model, progress: Progress, on_log: OnLog | None
     ) -> StepReport:
         check_widths(step.matryoshka, model)
+        check_products(step.objective, model)
         begun = perf_counter()
         examples = taught(self._examples[step.name], step, model, device=self.config.device)
         _fix_seed(self.config.seed)
@@ -218,7 +228,7 @@ class Trainer:
         examples = {name: _digest(found) for name, found in self._examples.items()}
         dev = _described_dev(self.config.dev)
         told = {"examples": examples, "dev_examples": self._dev_digest}
-        described = {**plain, "steps": steps, "dev": dev, **told}
+        described = {**plain, "steps": steps, "dev": dev, **told, "processes": processes()}
         kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
         return kept
 
@@ -269,11 +279,29 @@ def _read(step: TrainStep, folder: Path) -> list[Example]:
     # One numbering for all of a step's data: each by itself would begin at 0 again.
     labels = Labels(getattr(step.objective, "labels", None))
     negatives = step.negatives
-    return [
+    found = [
         example
         for data in step.data
         for example in read_examples(data, folder=folder, labels=labels, negatives=negatives)
     ]
+    if step.objective.name == "batch-triplet":
+        _check_triplets(step, found)
+    return found
+
+
+def _check_triplets(step: TrainStep, examples: Sequence[Example]) -> None:
+    """Refuse labels of which no triplet can be made: an anchor, its like, and another.
+
+    Raises:
+        ReadError: All have one label, or each its own.
+    """
+    counts = Counter(example.target for example in examples)
+    if len(counts) < 2 or max(counts.values()) < 2:
+        raise ReadError(
+            f"step {step.name!r}: {counted(len(examples), 'example')} with "
+            f"{counted(len(counts), 'label')}, expected two labels or more, and of one of them two "
+            "texts: no triplet can be made of these"
+        )
 
 
 def _collate(step: TrainStep, model: Model) -> Collate:

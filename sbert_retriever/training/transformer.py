@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -37,7 +37,8 @@ def load_pair_transformer(
 ) -> Any:
     """A cross-encoder, as transformers' AutoModelForSequenceClassification makes it.
 
-    A classifier of as many labels is kept; else one is made anew.
+    A classifier of as many labels is kept, its rows in the order of their names where those are
+    the same; else one is made anew.
 
     Args:
         checkpoint: Whose; a bi-encoder's will do.
@@ -62,7 +63,11 @@ def _load(
     weights: Weights,
     dropout: float | None,
 ) -> Any:
-    config = _configuration(checkpoint, labels)
+    config = _configuration(checkpoint)
+    before = [config.id2label[number] for number in sorted(config.id2label)]
+    if labels is not None:
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {name: number for number, name in enumerate(labels)}
     missing: list[str] = []
     if weights == "random":
         model = kind.from_config(config)
@@ -71,12 +76,28 @@ def _load(
     else:
         model, missing = read_pretrained(kind, checkpoint.transformer, torch.float32, config=config)
     _check_complete(missing, checkpoint, model, labels)
+    if labels is not None and weights != "random":
+        _reorder(model, before, labels)
     if dropout is not None:
         _set_dropout(model, dropout)
     return model
 
 
-def _configuration(checkpoint: Checkpoint, labels: tuple[str, ...] | None) -> Any:
+def _reorder(model: Any, before: Sequence[str], labels: Sequence[str]) -> None:
+    """Put the classifier's rows into the labels' order, where it has the same ones in another."""
+    places = {name.casefold(): number for number, name in enumerate(before)}
+    order = [places.get(name.casefold(), -1) for name in labels]
+    if sorted(order) != list(range(len(before))) or order == sorted(order):
+        return
+    heads = [
+        m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(order)
+    ]
+    with torch.no_grad():
+        for tensor in heads[-1].parameters():
+            tensor.copy_(tensor[order].clone())
+
+
+def _configuration(checkpoint: Checkpoint) -> Any:
     from transformers import AutoConfig
 
     part = checkpoint.transformer
@@ -91,9 +112,6 @@ def _configuration(checkpoint: Checkpoint, labels: tuple[str, ...] | None) -> An
     else:
         known = {k: v for k, v in checkpoint.config.items() if k != "id2label"}
         config = AutoConfig.for_model(known.pop("model_type"), **known)
-    if labels is not None:
-        config.id2label = dict(enumerate(labels))
-        config.label2id = {name: number for number, name in enumerate(labels)}
     return config
 
 

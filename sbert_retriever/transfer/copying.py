@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError
+from sbert_retriever.index.collection import described_sparse, same_sparse
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract, companions, profile_from_metadata
 from sbert_retriever.index.facts import CollectionFacts
@@ -143,7 +144,9 @@ def _opened(
         client=client_of(there),
         collection_name=name,
         filterable=filterable,
-        sparse=None if is_there(there, name) else words_of(facts),
+        sparse=None
+        if is_there(there, name)
+        else words_of(facts, device=settings["device"], dtype=settings["dtype"]),
         storage=facts.storage.moved(),
         retry=there.retry,
         **settings,
@@ -154,8 +157,26 @@ def _opened(
             f"original with {facts.contract.model.name if facts.contract else None}: give --model "
             f"{copy.info().model} to encode the texts anew, or another --to-collection"
         )
+    _check_words(contract, copy)
     there.run(_indexed(copy.store, filterable or {}))
     return copy
+
+
+def _check_words(contract: Contract | None, copy: Retriever) -> None:
+    """Refuse a target that keeps words where the original does not, or other ones.
+
+    Raises:
+        ContractError: With both sides.
+    """
+    words = contract.sparse if contract is not None else None
+    there = copy.store.sparse_identity
+    if not same_sparse(words, there):
+        raise ContractError(
+            f"collection {copy.store.collection_name!r} at {copy.store.connection.location} keeps "
+            f"words by {described_sparse(there)}, the original by {described_sparse(words)}: "
+            "searches would not find the same. Give another --to-collection, which is made as the "
+            "original is"
+        )
 
 
 def _same_vectors(contract: Contract | None, copy: Retriever) -> bool:

@@ -82,8 +82,15 @@ def existing(connection: Connection, collection_name: str) -> tuple[PassageStore
     return store, connection.run(store.facts())
 
 
-def words_of(facts: CollectionFacts) -> SparseEncoder | None:
+def words_of(
+    facts: CollectionFacts, *, device: str = "auto", dtype: str = "auto"
+) -> SparseEncoder | None:
     """What makes a collection's sparse vectors, for another that is to have the same.
+
+    Args:
+        facts: Of the collection.
+        device: For a model that is loaded.
+        dtype: For a model that is loaded.
 
     Raises:
         ModelError: It cannot be made from what the collection remembers.
@@ -91,7 +98,7 @@ def words_of(facts: CollectionFacts) -> SparseEncoder | None:
     contract = facts.contract
     if contract is None or contract.sparse is None:
         return None
-    return encoder_of_identity(contract.sparse)
+    return encoder_of_identity(contract.sparse, device=device, dtype=dtype)
 
 
 def check_apart(source: Connection, name: str, target: Connection, to_name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError, StoreError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.contract import companions, profile_from_metadata
+from sbert_retriever.index.contract import REBUILD_KEY, companions, profile_from_metadata
 from sbert_retriever.index.edge.description import NOTES_FILE
 from sbert_retriever.index.facts import CollectionFacts
 from sbert_retriever.index.steps import Steps, call
@@ -30,7 +30,6 @@ from sbert_retriever.transfer.walking import missing_from, passages
 from sbert_retriever.types import IndexReport
 
 _REBUILD = ".rebuild"
-_MARK_KEY = "sbert_retriever_rebuild"
 _CATCH_UPS = 5
 
 
@@ -88,7 +87,7 @@ def rebuild(
             device=device,
             dtype=dtype,
             filterable=facts.contract.filterable if facts.contract is not None else None,
-            sparse=words_of(facts),
+            sparse=words_of(facts, device=device, dtype=dtype),
             storage=facts.storage,
         )
         return _rebuilt(old, facts, new, switch, drop_old, on_progress)
@@ -121,6 +120,7 @@ def _rebuilt(
         _take_notes_along(old, new.store)
         to = new.store.collection_name
         if switch.make(to, drop_old=drop_old, unwritten=unwritten):
+            _mark(old.connection, switch.now_named(to), in_the_making=False)
             return report
     raise StoreError(
         f"something keeps writing to {old.collection_name!r}, and the new collection never caught "
@@ -189,14 +189,20 @@ def _open_new(connection: Connection, name: str, **settings: Any) -> Retriever:
         retriever = Retriever.open(
             client=client, collection_name=name, retry=connection.retry, **settings
         )
-    connection.run(_asked("update_collection", collection_name=name, metadata={_MARK_KEY: True}))
+    _mark(connection, name, in_the_making=True)
     return retriever
+
+
+def _mark(connection: Connection, name: str, *, in_the_making: bool) -> None:
+    """Say that a collection is a rebuild's, which may write over it, or that it is one's own."""
+    marked = {REBUILD_KEY: in_the_making}
+    connection.run(_asked("update_collection", collection_name=name, metadata=marked))
 
 
 def _check_ours(connection: Connection, name: str) -> None:
     """Refuse to write over a collection that a user gave this name to."""
     _, facts = existing(connection, name)
-    if facts.count and facts.metadata.get(_MARK_KEY) is not True:
+    if facts.count and facts.metadata.get(REBUILD_KEY) is not True:
         raise InputError(
             f"there is a collection {name!r}, which was not made by a rebuild, and the rebuilt one "
             "would be written there. Move it away with copy and drop first"

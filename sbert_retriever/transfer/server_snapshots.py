@@ -10,9 +10,9 @@ from urllib.parse import quote
 import httpx
 from qdrant_client import models
 
-from sbert_retriever.errors import StoreError, StoreRequestError
+from sbert_retriever.errors import StoreError, StoreRequestError, StoreUnavailableError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.steps import Steps, call, translated
+from sbert_retriever.index.steps import Call, Steps, call, translated
 
 _BLOCK = 2**20
 _WAY_OUT = (
@@ -80,8 +80,20 @@ def upload(connection: Connection, collection_name: str, file: Path, checksum: s
 
 
 def _made(connection: Connection, collection_name: str) -> models.SnapshotDescription:
+    """A new snapshot; it is asked for once: a server whose answer is late makes it all the same.
+
+    Raises:
+        StoreError: It makes none, or does not answer in the client's time.
+    """
+    once = Call("create_snapshot", {"collection_name": collection_name, "wait": True}, deadline_s=0)
     try:
-        made = connection.run(_asked("create_snapshot", collection_name=collection_name, wait=True))
+        made = connection.run(_sent(once))
+    except StoreUnavailableError as error:
+        raise StoreUnavailableError(
+            f"{error}. The server may be making the snapshot still, and keeps it then: the "
+            "client's list_snapshots and delete_snapshot find and remove it. Give the URL in the "
+            "place of the client, or a client with a longer timeout="
+        ) from error
     except StoreRequestError as error:
         raise StoreRequestError(f"{error}. Without a snapshot: {_WAY_OUT}") from error
     if made is None:
@@ -114,3 +126,7 @@ def _download(api: Any, path: str, target: Path) -> str:
 
 def _asked(method: str, **arguments: Any) -> Steps[Any]:
     return (yield call(method, **arguments))
+
+
+def _sent(step: Call) -> Steps[Any]:
+    return (yield step)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, StoreError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.steps import Steps, call
@@ -89,7 +89,14 @@ class Switch(Protocol):
         """The first of "<wanted>", "<wanted>.2", ... that no alias means."""
 
     def make(self, to: str, *, drop_old: bool, unwritten: Mapping[str, int] | None = None) -> bool:
-        """Switch; False where something was written since `unwritten` was counted."""
+        """Switch; False where something was written since `unwritten` was counted.
+
+        Raises:
+            StoreError: The names mean something else than when this was made.
+        """
+
+    def now_named(self, to: str) -> str:
+        """The name, after `make`, of the collection that was called `to`."""
 
 
 def switch_at(connection: Connection, collection_name: str, *, old: str | None = None) -> Switch:
@@ -131,6 +138,9 @@ class _Pointer:
             client.delete_collection(self._old)
         return True
 
+    def now_named(self, to: str) -> str:
+        return self._name
+
 
 class _Alias:
     def __init__(self, connection: Connection, name: str, old: str | None) -> None:
@@ -161,6 +171,7 @@ class _Alias:
 
     def make(self, to: str, *, drop_old: bool, unwritten: Mapping[str, int] | None = None) -> bool:
         known, target = self._known, self._known.get(to, to)
+        self._check_unchanged()
         changes: list[Any] = [_unalias(n) for n in (self._name, self._old) if n in known]
         changes.append(_alias(self._name, target))
         if self._before is not None:
@@ -171,6 +182,24 @@ class _Alias:
             if drop_old and name not in (None, target):
                 self._connection.run(_asked("delete_collection", collection_name=name))
         return True
+
+    def now_named(self, to: str) -> str:
+        return to
+
+    def _check_unchanged(self) -> None:
+        """Refuse where the names mean something else by now: hours may lie between.
+
+        Raises:
+            StoreError: Somebody switched them meanwhile.
+        """
+        now = aliases_at(self._connection)
+        for name in (self._name, self._old):
+            if now.get(name) != self._known.get(name):
+                raise StoreError(
+                    f"{name!r} means {now.get(name)!r} by now, and meant {self._known.get(name)!r} "
+                    "when this began: nothing was switched. Look which collection it is to mean, "
+                    "and run this again"
+                )
 
 
 def _still_kept(name: str) -> InputError:

@@ -25,6 +25,18 @@ def test_info_as_a_table(run: Run, animals: Path) -> None:
     assert (lines["count"], lines["dim"]) == ("3", "32")
 
 
+def test_info_lists_the_sources_with_their_passages(
+    run: Run, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b.jsonl").write_text('{"text": "a dog"}\n' * 12, encoding="utf-8")
+    Path("a.txt").write_text("a cat", encoding="utf-8")
+    outcome = run("index", "b.jsonl", "a.txt", "--to", "index", "--model", tiny)
+    assert outcome.code == 0, outcome.err
+    assert run("info", "index", "--sources").out == " 1  a.txt\n12  b.jsonl\n"
+    assert run("info", "index", "--sources", "--json").json == {"a.txt": 1, "b.jsonl": 12}
+
+
 def test_a_missing_collection_is_answered_with_those_that_are_there(
     run: Run, animals: Path, tmp_path: Path
 ) -> None:

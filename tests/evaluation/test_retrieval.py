@@ -207,6 +207,34 @@ def test_identical_ids_that_are_chance_are_not_ignored(table_encoder):
         measure_retrieval(table_encoder(TABLE), given, measures=["MRR"], ignore_identical_ids=True)
 
 
+@pytest.mark.parametrize(
+    ("task", "given", "said"),
+    [
+        ("retrieval", {"data": "here", "corpus": "c.jsonl"}, "a corpus goes with queries"),
+        (
+            "retrieval",
+            {"data": "here", "queries": "q.jsonl", "qrels": "r.tsv"},
+            "data was given, and queries and qrels are given as files: leave it out",
+        ),
+        ("retrieval", {"queries": "q", "qrels": "r", "sets": ("one",)}, "sets was given"),
+        ("rerank", {"queries": "q", "qrels": "r", "split": "dev"}, "split was given"),
+        ("triplet", {"data": "t.tsv", "split": "train"}, "the triplets are those of a file"),
+        ("triplet", {"data": "t.tsv", "most": 2}, "most was given"),
+    ],
+)
+def test_what_says_nothing_to_what_is_measured_is_refused(
+    file, tmp_path, table_encoder, task, given, said
+):
+    """A corpus beside a folder was not looked at, and the figures were of the folder's own."""
+    (tmp_path / "here").mkdir()
+    file("t.tsv", "a\tb\tc\n")
+    paths = ("data", "corpus", "queries", "qrels")
+    how = {k: tmp_path / v if k in paths else v for k, v in given.items()}
+    first = table_encoder(TABLE) if task == "rerank" else None
+    with pytest.raises(InputError, match=said):
+        make_plan(Request(task=task, first_stage=first, **how))
+
+
 def test_two_models_share_what_the_first_stage_found(file, tmp_path, table_encoder):
     beir(file, "one")
     encoder = table_encoder({**TABLE, "?": [1, 2]})

@@ -45,8 +45,19 @@ def test_scores_in_a_file_of_their_own(file, tmp_path):
     file("sts12-16/2012.MSRvid.gs.txt", "5.000\n0.5\n")
     assert read_sts(tmp_path, "sts12").gold == (5.0, 0.5)
     file("sts12-16/2012.MSRvid.gs.txt", "5.000\n")
-    with pytest.raises(ReadError, match=r"has 1 score, and .* 2 pairs"):
+    with pytest.raises(ReadError, match=r"has 1 line with 1 score, and .* 2 pairs"):
         read_sts(tmp_path, "sts12")
+    file("sts12-16/2012.MSRvid.gs.txt", "5.000\n1\n2\n")
+    with pytest.raises(ReadError, match=r"has 3 lines with 3 scores, and .* 2 pairs"):
+        read_sts(tmp_path, "sts12")
+
+
+def test_an_empty_line_among_the_scores_is_a_pair_that_nobody_scored(file, tmp_path):
+    """As STS15 and STS16 were published; the count of lines and of scores was compared."""
+    file("sts12-16/2015.forums.input.txt", "a\tb\nc\td\ne\tf\n")
+    file("sts12-16/2015.forums.gs.txt", "5.000\n\n0.5\n")
+    read = read_sts(tmp_path, "sts15")
+    assert (read.left, read.gold) == (("a", "e"), (5.0, 0.5))
 
 
 def test_sick_has_scores_and_labels(file, tmp_path):

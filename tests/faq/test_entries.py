@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient
 
 from sbert_retriever import Faq, FaqEntry, Passage, Retriever
 from sbert_retriever.errors import CollectionNotFoundError, InputError, InputTypeError
@@ -195,15 +194,6 @@ def test_an_faq_that_is_copied_or_rebuilt_is_an_faq_still(
         assert again.ask("WHEN are you open").entry == entries[0]
 
 
-def test_every_engine_keeps_entries_alike(open_faq: OPEN, entries) -> None:
-    faq = open_faq(None, client=QdrantClient(":memory:"))
-    faq.add(entries)
-    assert faq.entries() == sorted(entries, key=lambda entry: entry.id)
-    assert faq.ask("when are you OPEN").answer == entries[0].answer
-    with pytest.raises(InputError, match="log=FILE"):
-        faq.feedback("q", "hours", True)
-
-
 async def test_asynchronous_twins_do_the_same(open_faq: OPEN, entries, tmp_path: Path) -> None:
     async with open_faq() as faq:
         assert await faq.aadd(entries) == 3
@@ -211,6 +201,7 @@ async def test_asynchronous_twins_do_the_same(open_faq: OPEN, entries, tmp_path:
         assert (await faq.aedit("hours", answer="x")).answer == "x"
         assert await faq.adelete("ship")
         assert await faq.aget("ship") is None
+        assert await faq.asharing("how do i return an item") == [entries[1]]
         assert (await faq.acount(), len(await faq.aentries())) == (2, 2)
         (tmp_path / "faq.csv").write_text("id,question,answer\nnew,How new?,Quite.\n")
         report = await faq.aload(tmp_path / "faq.csv", prune=True)

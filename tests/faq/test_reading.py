@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from textwrap import dedent
 
@@ -292,6 +293,25 @@ def test_the_faqpage_of_a_saved_web_page(write) -> None:
 def test_errors_say_the_file_and_the_line(write, name: str, text: str, says: str) -> None:
     Path(name).write_text(text, encoding="utf-8")
     with pytest.raises(ReadError, match=says):
+        read_entries(name)
+
+
+def test_every_question_without_an_answer_is_told_of_at_once(write) -> None:
+    """They were told of one at a time, a run each."""
+    text = "# Page\n\n## One?\n\nYes.\n\n## Two?\n\n# Other\n\n## Three?\n"
+    said = (
+        "a.md has 2 faults: line 7: 'Two?' has no answer below it; "
+        "line 11: 'Three?' has no answer below it"
+    )
+    with pytest.raises(ReadError, match=re.escape(said)):
+        read_entries(write("a.md", text))
+    page = {"@type": "FAQPage", "mainEntity": [{"@type": "Question"}, {"@type": "Answer"}]}
+    name = write("a.html", f'<script type="application/ld+json">{json.dumps(page)}</script>')
+    said = (
+        "a.html has 2 faults: line 1: question 1 of the FAQPage has no name; "
+        "line 1: question 2 of the FAQPage is no Question"
+    )
+    with pytest.raises(ReadError, match=re.escape(said)):
         read_entries(name)
 
 

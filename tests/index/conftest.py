@@ -33,6 +33,8 @@ class Listener(ThreadingHTTPServer):
         self.indexed, self.read_only = {}, False
         # Of each upsert its bytes; and the statuses that the next are answered with.
         self.sizes, self.failing = [], []
+        # Seconds that an answer to the first of these takes: {"points/count": 4.0}.
+        self.slow = {}
 
     @property
     def url(self):
@@ -76,6 +78,7 @@ class Listener(ThreadingHTTPServer):
             self.collections[name]["metadata"] |= body["metadata"]
         if (method, what) == ("PUT", "shards"):
             self.make_key(name, body["shard_key"])
+        time.sleep(self.slow.pop(what, 0.0))
         if what.startswith("points"):
             time.sleep(self.pause_s)
             self.check_keys(name, method, what, body)

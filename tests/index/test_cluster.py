@@ -329,6 +329,7 @@ def test_a_real_cluster_keeps_tenants_apart(engine):
     with closing(engine.server.client()) as one:
         if one.cluster_status().status != "enabled":
             pytest.skip("this server is no cluster")
+    engine.needs(1, 17)
     acme = engine.open(storage=Storage(shard_by_tenant=True), tenant="acme")
     zenith = engine.open(tenant="zenith")
     assert zenith.search("tea") == []

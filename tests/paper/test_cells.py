@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from sbert_retriever.paper.cells import Cell, Cells
+from sbert_retriever.paper.run import PARTS
+from sbert_retriever.paper.sizes import size_named
+from sbert_retriever.paper.study import Study
 
 
 def test_what_a_cell_left_goes_when_its_result_is_there(tmp_path: Path) -> None:
@@ -29,3 +32,14 @@ def test_a_result_that_cannot_be_kept_costs_no_model(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="train"):
         Cells(tmp_path).measured(cell)
     assert not gone
+
+
+def test_a_result_is_known_whatever_the_device_is_called(tmp_path: Path) -> None:
+    """Gone on with as --device cpu, a study that was begun as auto trained all models again."""
+    begun, gone_on = (
+        Study(data=tmp_path, size=size_named("small"), folder=tmp_path, device=device)
+        for device in ("auto", "cpu")
+    )
+    for part in PARTS:
+        settings = [[cell.settings for cell in part.cells(study)] for study in (begun, gone_on)]
+        assert settings[0] == settings[1], part.letter

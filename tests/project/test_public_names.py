@@ -180,6 +180,7 @@ CALLS = {
     Retriever.get: "(ids)",
     Retriever.scroll: "(*, filter=None, limit=100, offset=None)",
     Retriever.count: "(filter=None)",
+    Retriever.sources: "()",
     Retriever.info: "()",
     Retriever.delete: "(ids=None, *, filter=None, source=None, ordering=None)",
     Retriever.delete_all: "(*, ordering=None)",
@@ -251,7 +252,7 @@ CALLS = {
     read_config: "(path)",
     read_objective: "(given)",
     mine_hard_negatives: "(retriever, pairs, *, negatives=5, candidates=50, scorer=None, "
-    "margin=3.0)",
+    "margin=3.0, on_share=None)",
     SBERTVectorStore: "(embedding, location=None, *, late_encoder=None, sparse=None, "
     "quantization=None, storage=None, collection_name='docs', tenant=None, client=None, "
     "async_client=None, api_key=None, filterable=None, timeout_s=None, prefer_grpc=False, "

@@ -57,6 +57,18 @@ def test_weights_are_those_of_the_formula(folder: Path, splade: Splade) -> None:
         assert np.abs(dense - expected).max() < 1e-5
 
 
+def test_the_model_of_words_is_opened_again_as_is_said_for_all(
+    splade: Splade, tmp_path: Path
+) -> None:
+    """It went to the GPU, in bfloat16, whatever was said; int8 is not for it."""
+    with Retriever.open(tmp_path, model=HashEncoder(), sparse=splade):
+        pass
+    with Retriever.open(tmp_path, model=HashEncoder(), device="cpu", dtype="float16") as again:
+        assert again.store.sparse_encoder()._dtype is torch.float16
+    with Retriever.open(tmp_path, model=HashEncoder(), device="cpu", dtype="int8") as again:
+        assert again.store.sparse_encoder()._dtype.is_floating_point
+
+
 def test_tokens_that_the_model_does_not_know_are_refused(folder: Path, tmp_path: Path) -> None:
     """A GPU that looks one up is lost to its process, and a CPU raised an IndexError."""
     from transformers import AutoModelForMaskedLM

@@ -75,6 +75,7 @@ ATTACKS: dict[str, list[Callable[[Retriever], Any]]] = {
 }
 COUNTS: dict[str, list[Callable[[Retriever], int]]] = {
     "count": [lambda r: r.count({"own": 1}), lambda r: r.count(ALL)],
+    "sources": [lambda r: r.sources().get("prices.md", 0)],
     "delete": [
         lambda r: r.delete(["only", point_id("only", tenant="them")]),
         lambda r: r.delete(source="prices.md"),
@@ -129,9 +130,8 @@ def test_nothing_of_theirs_is_overwritten_or_pruned(both):
 
 def test_the_sources_that_pruning_looks_at_are_ones_own(both):
     _, us, them = both
-    ours = us.store.connection.run(us.store.sources())
-    assert ours == {"plans.md", "notes.md"}
-    assert them.store.connection.run(them.store.sources()) == {"plans.md", "prices.md"}
+    assert us.sources() == {"notes.md": 1, "plans.md": 1}
+    assert asyncio.run(them.asources()) == {"plans.md": 1, "prices.md": 1}
 
 
 def test_deleting_everything_is_ones_own_everything(both):

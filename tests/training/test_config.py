@@ -89,6 +89,25 @@ def with_step(**changes) -> dict:
             "sts data has scores",
         ),
         (with_step(view="crops"), "a view is for in-batch over texts"),
+        (
+            with_step(objective="in-batch", data=[{"kind": "pairs", "files": ["a"]}], batch_size=1),
+            "batch_size is 1, and in-batch tells an example from the others of its batch",
+        ),
+        (
+            with_step(
+                objective="batch-triplet", data=[{"kind": "labelled", "files": ["a"]}], batch_size=2
+            ),
+            "give 3 or more",
+        ),
+        (
+            {
+                **with_step(
+                    objective="in-batch", data=[{"kind": "texts", "files": ["a"]}], view="twice"
+                ),
+                "dropout": 0,
+            },
+            "differ by dropout alone, and dropout is 0",
+        ),
         (with_step(matryoshka=[8, 8]), "matryoshka is [8, 8]"),
         (with_step(matryoshka=[8], matryoshka_weights=[1.0]), "expected 2"),
         (with_step(matryoshka=8), "matryoshka is 8, expected a list"),

@@ -171,6 +171,48 @@ def test_what_the_cross_encoder_takes_for_an_answer_is_no_negative(animals) -> N
     assert (none.rows, none.without) == ((), 1)
 
 
+def test_several_answers_of_a_query_are_judged_each_by_its_own_score(animals) -> None:
+    """One answer scores 5, the other 2, the passage left 0: only 5 is above it by 3.
+
+    Each text is scored once, though the query stands in two pairs.
+    """
+    asked: list[tuple[str, str]] = []
+
+    class Counting(TableScorer):
+        def score(self, pairs):
+            asked.extend(pairs)
+            return super().score(pairs)
+
+    scorer = Counting(
+        {PASSAGES["purr"]: 5.0, PASSAGES["sleep"]: 2.0, PASSAGES["bark"]: 0.0, PASSAGES["run"]: 9.0}
+    )
+    pairs = [("do cats purr", PASSAGES["purr"]), ("do cats purr", PASSAGES["sleep"])]
+    shares: list[float] = []
+    found = mine_hard_negatives(
+        animals, pairs, candidates=4, negatives=2, scorer=scorer, on_share=shares.append
+    )
+    assert [row["positive"] for row in found.rows] == [PASSAGES["purr"]]
+    assert found.rows[0]["negatives"] == [PASSAGES["bark"]]
+    assert (found.without, found.filtered) == (1, 3)
+    assert len(asked) == len(set(asked)) == 4
+    assert shares == [1.0]
+
+
+def test_queries_beyond_a_block_keep_their_own_answers(animals) -> None:
+    pairs = [(f"cats purr {number}", PASSAGES["purr"]) for number in range(150)]
+    found = mine_hard_negatives(animals, pairs, negatives=1, candidates=2)
+    assert [row["query"] for row in found.rows] == [query for query, _ in pairs]
+    for row in found.rows:
+        near = [hit.text for hit in animals.search(row["query"], 2)]
+        assert row["negatives"] == [text for text in near if text != PASSAGES["purr"]][:1]
+
+
+@pytest.mark.parametrize("margin", [float("nan"), float("inf")])
+def test_a_margin_that_is_no_number_is_refused(animals, margin: float) -> None:
+    with pytest.raises(InputError, match=r"margin is (nan|inf), expected a number of logits"):
+        mine_hard_negatives(animals, [], margin=margin)
+
+
 def test_too_few_candidates_are_refused(animals) -> None:
     with pytest.raises(InputError, match="candidates=2, expected 3 or more"):
         mine_hard_negatives(animals, [], negatives=3, candidates=2)

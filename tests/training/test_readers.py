@@ -95,6 +95,18 @@ def test_other_kinds() -> None:
     assert [e.target for e in found] == [0, 1, 0]
 
 
+def test_labelled_pairs_in_json_lines_may_have_the_names_of_the_table(write) -> None:
+    """Only SNLI's own names were known there, and the table's in all other kinds of files."""
+    row = {"first": "a cat", "second": "an animal", "label": "entailment"}
+    data = TrainData(kind="nli", files=(write("nli.jsonl", json.dumps(row) + "\n"),))
+    [example] = read_examples(data, labels=["contradiction", "entailment"])
+    assert (example.texts, example.target) == (("a cat", "an animal"), 1)
+    named = {"first": "premise"}
+    data = TrainData(kind="nli", files=data.files, columns=named)
+    with pytest.raises(ReadError, match="no column 'premise' for the first"):
+        read_examples(data)
+
+
 def test_parquet_reads_as_jsonl_does(write, tmp_path) -> None:
     import pyarrow as arrow
     from pyarrow import parquet

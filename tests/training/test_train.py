@@ -17,6 +17,7 @@ from sbert_retriever.encoder.checkpoint import read_checkpoint
 from sbert_retriever.encoder.two_encoders import TwoEncoders
 from sbert_retriever.errors import InputError, ModelError, ModelFormatError, ReadError
 from sbert_retriever.training.config_file import config_from
+from sbert_retriever.training.transformer import load_pair_transformer
 
 TEXTS = ["the cat was in the house", "a dog in water", "people", "search the model for a way"]
 
@@ -94,7 +95,9 @@ RARE = {"triplet-ranking", "batch-hard", "in-batch-ranking", "distil-teacher"}
 )
 def test_a_bi_encoder_is_trained_and_loads_alike_here_and_there(train, tiny, name: str) -> None:
     objective, kind, step = BI_ENCODERS[name]
-    out = train(objective, kind, step)
+    whole = {"normalize": False} if objective == "distil-margins" else {}
+    out = train(objective, kind, step, **whole)
+    assert BiEncoder.load(out).identity.similarity == ("dot" if whole else "cosine")
     ours = BiEncoder.load(out, device="cpu", dtype="float32").encode_passages(TEXTS)
     theirs = SentenceTransformer(str(out), device="cpu").encode(TEXTS)
     before = BiEncoder.load(tiny, device="cpu", dtype="float32").encode_passages(TEXTS)
@@ -112,6 +115,9 @@ def test_a_cross_encoder_is_trained_and_loads_alike_here_and_there(train, name: 
     theirs = TheirCrossEncoder(str(out), device="cpu")
     their = np.asarray(theirs.predict(pairs, activation_fn=_identity())).reshape(len(pairs), -1)
     assert np.abs(ours.predict_logits(pairs) - their).max() < 1e-5
+    usual = np.asarray(theirs.predict(pairs)).reshape(len(pairs), -1)
+    expected = 1 / (1 + np.exp(-their)) if name == "binary" else their
+    assert np.abs(usual - expected).max() < 1e-5
     names = ("contradiction", "entailment", "neutral") if name == "multi-class" else None
     assert names is None or ours.labels == names
     with Retriever.open(":memory:", model="all-MiniLM-L6-v2", reranker=ours) as retriever:
@@ -143,6 +149,7 @@ def test_two_encoders_are_saved_and_loaded_as_a_pair(train) -> None:
         "pairs",
         {},
         kind="two-encoders",
+        normalize=False,
     )
     ours = TwoEncoders.load(out, device="cpu", dtype="float32")
     theirs = SentenceTransformer(str(out), device="cpu")
@@ -150,6 +157,8 @@ def test_two_encoders_are_saved_and_loaded_as_a_pair(train) -> None:
     assert np.abs(queries - theirs.encode_query(TEXTS)).max() < 1e-5
     assert np.abs(passages - theirs.encode_document(TEXTS)).max() < 1e-5
     assert np.abs(queries - passages).max() > 1e-3
+    assert ours.identity.similarity == "dot"
+    assert theirs.similarity_fn_name == "dot"
     with pytest.raises(ModelFormatError, match="load it with TwoEncoders"):
         BiEncoder.load(out)
 
@@ -192,6 +201,61 @@ def test_a_model_of_sentence_transformers_is_trained_here_and_goes_back(
     assert np.abs(ours.encode_passages(TEXTS) - theirs.encode_document(TEXTS)).max() < 1e-5
     assert ours.identity.similarity == "dot"
     assert np.abs(ours.encode_queries(TEXTS) - made.encode_query(TEXTS)).max() > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("objective", "data", "said"),
+    [
+        ("distil-margins", "margins", "have length 1, whose dot products differ by 2 at most"),
+        (
+            {"name": "in-batch", "similarity": "dot", "temperature": 1.0},
+            "pairs",
+            "all candidates are nearly alike: give normalize = false",
+        ),
+    ],
+)
+def test_dot_products_that_unit_vectors_cannot_have_are_refused(
+    train, objective: Any, data: str, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        train(objective, data, {})
+    train({"name": "in-batch", "similarity": "dot"}, "pairs", {})  # at 0.05 they are cosines
+
+
+def test_labels_of_which_no_triplet_can_be_made_are_refused(rows, tiny: str, tmp_path) -> None:
+    for made, said in (
+        ([{"text": text, "label": "one"} for text in TEXTS], "4 examples with 1 label,"),
+        ([{"text": text, "label": text} for text in TEXTS], "4 examples with 4 labels,"),
+    ):
+        step = {"objective": "batch-triplet", "data": {"kind": "labelled", "rows": made}}
+        with pytest.raises(ReadError, match=said):
+            Trainer(config_from({"model": tiny, "steps": [step]}), tmp_path / "out")
+
+
+def test_a_classifier_of_the_same_labels_keeps_what_it_knows_of_each(
+    tiny: str, tmp_path: Path
+) -> None:
+    """Its rows kept their places, and the first was called contradiction from then on."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    torch.manual_seed(1)
+    names = ["ENTAILMENT", "neutral", "Contradiction"]
+    made = AutoModelForSequenceClassification.from_pretrained(
+        tiny, id2label=dict(enumerate(names)), label2id={n: i for i, n in enumerate(names)}
+    )
+    folder = tmp_path / "mnli"
+    shutil.copytree(tiny, folder)
+    (folder / "modules.json").unlink()
+    made.save_pretrained(folder)
+    ours = load_pair_transformer(
+        read_checkpoint(folder),
+        labels=("contradiction", "entailment", "neutral"),
+        weights="pretrained",
+        dropout=None,
+    )
+    assert torch.equal(ours.classifier.weight, made.classifier.weight[[2, 0, 1]])
+    assert torch.equal(ours.classifier.bias, made.classifier.bias[[2, 0, 1]])
 
 
 def test_two_steps_go_on_from_each_other(rows, tiny: str, tmp_path: Path) -> None:
@@ -299,4 +363,4 @@ def test_widths_and_teachers_that_do_not_fit(rows, train, tiny, tmp_path) -> Non
 
 def test_a_loss_that_is_not_finite_ends_the_run(train) -> None:
     with pytest.raises(ModelError, match="the loss is nan after"):
-        train("distil-margins", "margins", {"learning_rate": 1e30})
+        train("distil-margins", "margins", {"learning_rate": 1e30}, normalize=False)

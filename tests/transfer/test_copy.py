@@ -153,6 +153,16 @@ def test_another_models_target_is_refused(folder, tmp_path):
         assert retriever.count() == 1
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [("bm25", None), (None, "bm25")])
+def test_a_target_with_other_words_is_refused(corpus, tmp_path, ours, theirs):
+    """The copy ended well, and its searches by words were gone."""
+    corpus.fill(tmp_path / "a", sparse=ours)
+    corpus.fill(tmp_path / "b", count=3, sparse=theirs)
+    with pytest.raises(ContractError, match=f"keeps words by {theirs or 'none'}.*{ours or 'none'}"):
+        copy_collection(tmp_path / "a", tmp_path / "b")
+    assert copy_collection(tmp_path / "a", tmp_path / "b", to_collection_name="c").index.added
+
+
 def test_what_only_the_target_has_is_named_and_pruned_when_asked(folder, tmp_path):
     copy_collection(folder, tmp_path / "b")
     with Retriever.open(tmp_path / "b", model=HashEncoder()) as retriever:

@@ -15,7 +15,7 @@ from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import CollectionNotFoundError, InputError, StoreError
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.testing import HashEncoder
-from sbert_retriever.transfer import drop_collection, rebuild, switch_collection
+from sbert_retriever.transfer import copy_collection, drop_collection, rebuild, switch_collection
 
 OLD, NEW = HashEncoder(dim=64), HashEncoder(dim=128)
 
@@ -293,15 +293,71 @@ def test_a_server_that_does_not_answer_is_named():
         rebuild("http://localhost:1", model=NEW)
 
 
-def test_a_writer_behind_an_alias_goes_on_with_what_it_opened(corpus, aliased):
-    """Never with one model's vectors in the other's collection."""
+def test_a_writer_behind_an_alias_is_told_of_the_switch(corpus, aliased):
+    """What it wrote into the old one was acknowledged, and no reader ever saw it.
+
+    Nor do one model's vectors go into the other's collection.
+    """
     writer = corpus.open(aliased, collection_name="live", model=OLD)
+    writer.index([Passage("early", "early")])
     rebuild(aliased, model=NEW, collection_name="live")
-    writer.index([Passage("late", "late")])
+    for write in (
+        lambda: writer.index([Passage("late", "late")]),
+        lambda: writer.index([Passage("early", "early", {"new": 1})]),
+        lambda: writer.delete(["early"]),
+        lambda: writer.delete(filter={"lang": "en"}),
+        writer.delete_all,
+        lambda: writer.save_profile(corpus.profile),
+    ):
+        with pytest.raises(StoreError, match="'live' at client was switched to another one"):
+            write()
     assert writer.count() == 332
     assert writer.info().collection_name == "live"
-    with corpus.open(aliased, collection_name="live.old") as retriever:
-        assert retriever.count() == 332
+    for name in ("live", "live.old"):
+        with corpus.open(aliased, collection_name=name) as retriever:
+            assert retriever.count() == 332
+            assert retriever.get(["early"]) == [Passage("early", "early")]
+
+
+def test_who_holds_what_a_server_dropped_is_told_to_open_it_again(corpus, aliased):
+    """They were told that no collection has a name which they had never heard of."""
+    reader = corpus.open(aliased, collection_name="live", model=OLD)
+    rebuild(aliased, model=NEW, collection_name="live", drop_old=True)
+    for read in (lambda: reader.search("cat", 1), reader.count, lambda: reader.get(["p1"])):
+        with pytest.raises(CollectionNotFoundError, match=r"'live' .* switched .* open it again"):
+            read()
+    with pytest.raises(StoreError, match="open it again"):
+        reader.index([Passage("late", "late")])
+    with corpus.open(aliased, collection_name="live") as again:
+        assert again.count() == 331
+
+
+def test_names_that_were_switched_meanwhile_are_left_as_they_are(corpus, aliased):
+    """What somebody else had switched to lost its name, hours later."""
+    corpus.fill(aliased, collection_name="v2")
+
+    def meanwhile(_):
+        if "v2" not in aliases(aliased).values():
+            switch_collection(aliased, "live", "v2")
+
+    with pytest.raises(StoreError, match="'live' means 'v2' by now, and meant 'v1'"):
+        rebuild(aliased, model=NEW, collection_name="live", on_progress=meanwhile)
+    assert aliases(aliased) == {"live": "v2", "live.old": "v1"}
+    assert names(aliased) == ["live.rebuild", "v1", "v2"]
+
+
+def test_what_a_rebuild_finished_is_nothing_to_write_over(corpus, folder):
+    """Its mark stayed, and went along to copies: a later rebuild took those for its own."""
+    rebuild(folder, model=NEW, drop_old=True)
+    copy_collection(folder, folder, to_collection_name="default.rebuild")
+    with pytest.raises(InputError, match="not made by a rebuild"):
+        rebuild(folder, model=OLD)
+    switch_collection(folder, "second", "default")
+    switch_collection(folder, "default", "default.rebuild")
+    switch_collection(folder, "default.rebuild", "second")
+    with pytest.raises(InputError, match="not made by a rebuild"):
+        rebuild(folder, model=OLD)
+    assert dim(corpus, folder, "default.rebuild") == 128
 
 
 # Pointers --------------------------------------------------------------------------------

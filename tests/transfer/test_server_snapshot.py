@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from qdrant_client import QdrantClient
 
-from sbert_retriever.errors import InputError, StoreError, StoreRequestError
+from sbert_retriever.errors import InputError, StoreError, StoreRequestError, StoreUnavailableError
 from sbert_retriever.transfer import copy_collection, restore, snapshot
 
 CONTENT = b"what the server made" * 1000
@@ -38,13 +40,20 @@ class Listener(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.asked, self.checksum, self.makes, self.there = [], None, True, True
+        # Seconds that making a snapshot takes.
+        self.pause_s = 0.0
 
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server_port}"
 
+    def handle_error(self, *_):
+        """A client that no longer waits for the answer is no news here."""
+
     def result(self, method, path):
         base = "/collections/docs"
+        if (method, path) == ("POST", f"{base}/snapshots"):
+            time.sleep(self.pause_s)
         made = {"name": NAME, "size": len(CONTENT), "checksum": self.checksum}
         answers = {
             ("GET", f"{base}/exists"): {"exists": self.there},
@@ -144,6 +153,17 @@ def test_a_server_that_makes_none_names_the_way_out(listener, tmp_path):
     with pytest.raises(StoreRequestError, match=r"no snapshots for you.*sbert-retriever copy"):
         take(listener, tmp_path / "s.tar.gz")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_snapshot_that_takes_longer_than_the_client_waits_is_asked_for_once(listener, tmp_path):
+    """Each try had the server make another, and keep it."""
+    listener.pause_s = 1.5
+    client = QdrantClient(listener.url, timeout=1, check_compatibility=False)
+    with pytest.raises(StoreUnavailableError, match=r"may be making the snapshot still.*URL"):
+        snapshot(client, tmp_path / "s.tar.gz", collection_name="docs")
+    posts = [path for method, path, *_ in listener.asked if method == "POST"]
+    assert posts.count("/collections/docs/snapshots") == 1
+    client.close()
 
 
 def test_a_servers_collection_has_to_be_named(listener, tmp_path):

@@ -41,7 +41,7 @@ class ImportReport:
         return f"{self.entries} {what}{gone}; passages: {self.passages}"
 
 
-_READERS: dict[str, Callable[[str, str], Iterator[Draft] | Iterator[Draft | ReadError]]] = {
+_READERS: dict[str, Callable[[str, str], Iterator[Draft | ReadError]]] = {
     ".csv": csv_drafts,
     ".jsonl": json_drafts,
     ".yaml": yaml_drafts,

@@ -12,16 +12,16 @@ _MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """What a question ends with: Latin, full width, Arabic, Greek."""
 
 
-def markdown_drafts(text: str, source: str) -> Iterator[Draft]:
+def markdown_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
     """The entries of a Markdown file.
 
     Where some headings end with a question mark, those are the questions, and the others above
     them are tags; else every heading with text below it and no further headings is one. Questions
     that follow each other without text between are phrasings of one entry. Headings below a
-    question, deeper than it, belong to its answer.
+    question, deeper than it, belong to its answer. A question without an answer comes as an error.
 
     Raises:
-        ReadError: There is no heading to take for a question, or a question has no answer.
+        ReadError: There is no heading to take for a question.
     """
     headings = list(markdown_headings(text))
     questions = _questions(headings, text)
@@ -40,14 +40,15 @@ def markdown_drafts(text: str, source: str) -> Iterator[Draft]:
             continue
         first = headings[waiting[0]]
         line = text.count("\n", 0, first.start) + 1
-        if not answer:
-            raise ReadError(f"{source}, line {line}: {first.text[:60]!r} has no answer below it")
-        yield Draft(
-            line=line,
-            answer=answer,
-            phrasings=[headings[p].text for p in waiting],
-            tags=_above(headings, waiting[0]),
-        )
+        if answer:
+            yield Draft(
+                line=line,
+                answer=answer,
+                phrasings=[headings[p].text for p in waiting],
+                tags=_above(headings, waiting[0]),
+            )
+        else:
+            yield ReadError(f"{source}, line {line}: {first.text[:60]!r} has no answer below it")
         waiting = []
 
 

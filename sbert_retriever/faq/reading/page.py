@@ -15,11 +15,11 @@ _BLOCKS = {"p", "div", "ul", "ol", "table", "tr", "h1", "h2", "h3", "h4", "h5", 
 _HIDDEN = {"script", "style", "template"}
 
 
-def page_drafts(text: str, source: str) -> Iterator[Draft]:
-    """The questions of every FAQPage in a page.
+def page_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
+    """The questions of every FAQPage in a page; one without a name or an answer is an error.
 
     Raises:
-        ReadError: There is none, its JSON is broken, or a question has no name or no answer.
+        ReadError: There is none, or its JSON is broken.
     """
     scripts = _Scripts()
     scripts.feed(text)
@@ -62,30 +62,32 @@ def _is(node: dict[str, Any], kind: str) -> bool:
     return any(isinstance(name, str) and name.rpartition("/")[2] == kind for name in names)
 
 
-def _questions(page: dict[str, Any], line: int, source: str) -> Iterator[Draft]:
+def _questions(page: dict[str, Any], line: int, source: str) -> Iterator[Draft | ReadError]:
     entity = page.get("mainEntity")
     items = entity if isinstance(entity, list) else [entity]
     language = page.get("inLanguage")
     for number, item in enumerate(items, 1):
         where = f"{source}, line {line}: question {number} of the FAQPage"
-        if not isinstance(item, dict) or not _is(item, "Question"):
-            raise ReadError(f"{where} is no Question")
-        question = item.get("name") or item.get("text")
-        answer = _answer(item)
-        if not isinstance(question, str) or not question.strip():
-            raise ReadError(f"{where} has no name")
-        if answer is None:
-            raise ReadError(f"{where} ({question[:60]!r}) has no acceptedAnswer with a text")
-        plain = _plain(answer)
-        if not plain.text:
-            raise ReadError(f"{where} ({question[:60]!r}) has an empty answer")
-        yield Draft(
-            line=line,
-            answer=plain.text,
-            phrasings=[" ".join(_plain(question).text.split())],
-            language=language if isinstance(language, str) else None,
-            links=plain.links,
-        )
+        draft = _draft(item, line, where)
+        if isinstance(draft, Draft):
+            draft.language = language if isinstance(language, str) else None
+        yield draft
+
+
+def _draft(item: Any, line: int, where: str) -> Draft | ReadError:
+    if not isinstance(item, dict) or not _is(item, "Question"):
+        return ReadError(f"{where} is no Question")
+    question = item.get("name") or item.get("text")
+    if not isinstance(question, str) or not question.strip():
+        return ReadError(f"{where} has no name")
+    answer = _answer(item)
+    if answer is None:
+        return ReadError(f"{where} ({question[:60]!r}) has no acceptedAnswer with a text")
+    plain = _plain(answer)
+    if not plain.text:
+        return ReadError(f"{where} ({question[:60]!r}) has an empty answer")
+    phrasing = " ".join(_plain(question).text.split())
+    return Draft(line=line, answer=plain.text, phrasings=[phrasing], links=plain.links)
 
 
 def _answer(item: dict[str, Any]) -> str | None:

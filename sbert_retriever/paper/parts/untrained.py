@@ -53,6 +53,10 @@ def section(study: Study, known: Known) -> Section:
                 {row: value for row, (_, value) in STS_AVERAGE.items()},
                 averages,
             ),
+            "The model that was trained here saw SICK's training pairs, with their inference "
+            "labels, and 12 pairs of STSbenchmark's test set are among those: its figures of these "
+            "two sets, and so its average, are not those of a model that knows neither, as the "
+            "paper's is.",
             "The paper's rows are BERT-base, pretrained on text alone, and 300-dimensional GloVe "
             "vectors. The start model was trained to give one score to a pair, through its CLS "
             "output, so that its averaged outputs stand for something else than BERT's; its input "

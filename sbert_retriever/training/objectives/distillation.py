@@ -71,6 +71,7 @@ class DistilMargins:
     name: ClassVar[str] = "distil-margins"
     model: ClassVar[ModelKind] = "bi-encoder"
     data: ClassVar[frozenset[DataKind]] = frozenset({"margins", "triplets", "ranking"})
+    similarity: ClassVar[str] = "dot"
 
     def build(self, width: int) -> nn.Module:
         """The objective for vectors of a width."""

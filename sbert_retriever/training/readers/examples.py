@@ -133,6 +133,8 @@ def _of_rows(rows: Iterator[Row], context: Context) -> Iterator[Example]:
 
 def _value(row: Row, role: str, context: Context) -> Any:
     name = context.names[role]
+    if name not in row.fields and role in row.fields and role not in context.data.columns:
+        name = role  # not named as it is published
     if name not in row.fields:
         has = ", ".join(map(str, row.fields))
         raise ReadError(
