@@ -236,6 +236,19 @@ def test_many_threads_get_what_one_gets(tiny_cross_folder):
             assert scores == pytest.approx(expected[size], abs=1e-5)
 
 
+def test_equal_pairs_have_equal_scores_wherever_they_stand(cross_encoder):
+    """On some processors a row's place in a batch changes its last digits, and ties were broken."""
+    pairs = [(QUESTION, text) for text in [MUSEUMS, POPULATION, "x", MUSEUMS, "y z", MUSEUMS]]
+    told = []
+    scores = cross_encoder.score(pairs)
+    assert scores[0] == scores[3] == scores[5]
+    alone = [float(cross_encoder.score([pair])[0]) for pair in pairs]
+    assert scores == pytest.approx(alone, abs=1e-4)
+    tokens = cross_encoder._runner.tokens(pairs)
+    cross_encoder._runner.logits(tokens, range(len(pairs)), advance=told.append)
+    assert sum(told) == 6
+
+
 def test_rank_puts_the_best_first_and_keeps_ties_in_order(cross_encoder):
     ranked = cross_encoder.rank(QUESTION, [MUSEUMS, POPULATION, MUSEUMS])
     assert [index for index, _ in ranked] == [1, 0, 2]

@@ -272,7 +272,8 @@ CALLS = {
     sbert_ray.index: "(source, location, *, model=None, collection_name='default', tenant=None, "
     "sparse=None, quantization=None, storage=None, filterable=None, text_field='text', "
     "id_field=None, metadata_fields=None, truncate_dim=None, device='auto', dtype='auto', "
-    "api_key=None, timeout_s=None, prefer_grpc=False, workers=None, on_progress=None)",
+    "api_key=None, timeout_s=None, prefer_grpc=False, grpc_port=None, retry=None, workers=None, "
+    "on_progress=None)",
     sbert_ray.Workers: "(*, count=None, cpus=None, gpus=None)",
     SBERTRetriever.open: "(location=None, *, model=None, sparse=None, k=4, filter=None, "
     "score_threshold=None, search_type='similarity', search_kwargs=None, reranker=None, "

@@ -150,13 +150,14 @@ def test_a_copy_keeps_how_vectors_are_kept(tmp_path):
 
 def test_vectors_cut_when_they_are_indexed(tmp_path):
     model = tiny_bert(tmp_path / "model")
-    with Retriever.open(tmp_path / "a", model=model, truncate_dim=8) as retriever:
+    how = {"device": "cpu", "dtype": "float32"}
+    with Retriever.open(tmp_path / "a", model=model, truncate_dim=8, **how) as retriever:
         retriever.index(PASSAGES)
         assert retriever.info().dim == 8
         stored = retriever.store.connection.run(retriever.store.vector("one"))
-    whole = BiEncoder.load(model).encode_passages(["red red red"])[0]
+    whole = BiEncoder.load(model, **how).encode_passages(["red red red"])[0]
     assert stored == pytest.approx(whole[:8] / np.linalg.norm(whole[:8]), abs=1e-5)
-    with Retriever.open(tmp_path / "a") as retriever:
+    with Retriever.open(tmp_path / "a", **how) as retriever:
         assert retriever.encoder.dim == 8
         assert retriever.search("red red red", 1)[0].score == pytest.approx(1.0, abs=1e-5)
     with pytest.raises(InputError, match="truncate_dim goes with a model's name"):
