@@ -138,6 +138,8 @@ def tradeoff(
     from sbert_retriever.tradeoff.report import summarise
 
     _check(queries, measured, budget_ms, min_ndcg)
+    if queries is not None and qrels is None and (Path(queries) / "qrels").is_dir():
+        say(f"{queries} has judgements, and none are used: --qrels {queries} measures accuracy")
     with open_existing(
         location,
         collection,

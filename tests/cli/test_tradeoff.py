@@ -102,6 +102,22 @@ def test_without_judgements_it_says_what_it_shows(
     assert not (tmp_path / "out" / "tradeoff.png").exists()
 
 
+def test_judgements_beside_the_queries_that_were_not_asked_for_are_told_of(
+    run: Run, animals: Path, queries: Path, qrels: Path, tmp_path: Path
+) -> None:
+    """An hour went by for a table without accuracies."""
+    beir = tmp_path / "beir"
+    (beir / "qrels").mkdir(parents=True)
+    queries.rename(beir / "queries.jsonl")
+    qrels.rename(beir / "qrels" / "test.tsv")
+    outcome = measure(run, animals, beir, tmp_path / "out", "--no-plot")
+    assert outcome.code == 0, outcome.err
+    assert f"--qrels {beir} measures accuracy" in outcome.err
+    asked = measure(run, animals, beir, tmp_path / "out", "--no-plot", "--qrels", beir)
+    assert asked.code == 0, asked.err
+    assert "measures accuracy" not in asked.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
