@@ -32,6 +32,7 @@ from sbert_retriever.index.steps import Call, Steps, call
 from sbert_retriever.index.storage import Storage
 from sbert_retriever.index.tenants import checked_tenant, tenant_index, within_tenant
 from sbert_retriever.sparse import encoder_of_identity
+from sbert_retriever.sparse.identities import described_sparse, same_sparse
 from sbert_retriever.types import (
     ModelIdentity,
     Profile,
@@ -474,27 +475,3 @@ class Collection:
             "the server keeps no collection metadata, where the model's contract goes: Qdrant 1.16 "
             "or newer is needed"
         )
-
-
-def same_sparse(asked: SparseIdentity | None, there: SparseIdentity | None) -> bool:
-    """Whether both are one encoder; a server may hand a float back one unit off."""
-    if asked is None or there is None:
-        return asked is there
-    if asked.settings.keys() != there.settings.keys():
-        return False
-    numbers = {
-        name: value
-        for name, value in asked.settings.items()
-        if isinstance(value, float)
-        and isinstance(there.settings[name], float)
-        and math.isclose(value, there.settings[name], rel_tol=1e-14)
-    }
-    return asked == replace(there, settings={**there.settings, **numbers})
-
-
-def described_sparse(identity: SparseIdentity | None) -> str:
-    """Sparse vectors in words."""
-    if identity is None:
-        return "none"
-    settings = ", ".join(f"{name}={value}" for name, value in identity.settings.items())
-    return f"{identity.name} ({settings})" if settings else identity.name

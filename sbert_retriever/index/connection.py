@@ -17,7 +17,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from sbert_retriever.errors import InputError, InputTypeError, StoreError
 from sbert_retriever.index.embedded import EmbeddedClient
-from sbert_retriever.index.steps import RetryPolicy, Steps, arun, run
+from sbert_retriever.index.steps import Call, RetryPolicy, Steps, arun, run
 from sbert_retriever.types.checks import seconds, whole
 
 T = TypeVar("T")
@@ -68,6 +68,10 @@ class Connection:
         """Drive an operation from a thread."""
         return run(steps, self.client, self.retry)
 
+    def perform(self, step: Call) -> Any:
+        """Drive an operation that is one call of the client."""
+        return self.run(_alone(step))
+
     def run_first(self, steps: Steps[T]) -> T:
         """`run`, with little patience: a mistyped address should be told of at once."""
         patience = min(self.retry.deadline_s, _FIRST_DEADLINE_S)
@@ -105,6 +109,10 @@ class Connection:
             await twin.close()
         # An embedded engine writes to the disk now, and waits for an index that is being built.
         await asyncio.to_thread(self.close)
+
+
+def _alone(step: Call) -> Steps[Any]:
+    return (yield step)
 
 
 def connect(

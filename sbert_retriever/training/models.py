@@ -269,8 +269,11 @@ def check_products(objective: Objective, model: Model) -> None:
             "distil-margins learns a cross-encoder's margins, of several logits, and the model's "
             "vectors have length 1, whose dot products differ by 2 at most: give normalize = false"
         )
-    dots = isinstance(objective, InBatch) and objective.similarity == "dot"
-    if isinstance(objective, InBatch) and dots and objective.temperature > _COLD:
+    if (
+        isinstance(objective, InBatch)
+        and objective.similarity == "dot"
+        and objective.temperature > _COLD
+    ):
         raise InputError(
             f"in-batch by dot products at temperature {objective.temperature:g}, and the model's "
             "vectors have length 1, so that all candidates are nearly alike: give "

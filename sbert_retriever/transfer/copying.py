@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sbert_retriever.errors import ContractError, InputError
-from sbert_retriever.index.collection import described_sparse, same_sparse
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import Contract, companions, profile_from_metadata
 from sbert_retriever.index.facts import CollectionFacts
@@ -18,6 +17,7 @@ from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
+from sbert_retriever.sparse.identities import described_sparse, same_sparse
 from sbert_retriever.transfer.checking import Checked, check
 from sbert_retriever.transfer.places import (
     Model,
@@ -140,13 +140,13 @@ def _opened(
             new = PassageStore(there, name)
             there.run(new.create(contract, facts.storage.moved(), token_width=facts.token_width))
     filterable = contract.filterable if contract is not None else None
+    where = {name: settings[name] for name in ("device", "dtype")}
+    words = None if is_there(there, name) else words_of(facts, **where)
     copy = Retriever.open(
         client=client_of(there),
         collection_name=name,
         filterable=filterable,
-        sparse=None
-        if is_there(there, name)
-        else words_of(facts, device=settings["device"], dtype=settings["dtype"]),
+        sparse=words,
         storage=facts.storage.moved(),
         retry=there.retry,
         **settings,

@@ -12,7 +12,7 @@ from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.contract import REBUILD_KEY, companions, profile_from_metadata
 from sbert_retriever.index.edge.description import NOTES_FILE
 from sbert_retriever.index.facts import CollectionFacts
-from sbert_retriever.index.steps import Steps, call
+from sbert_retriever.index.steps import call
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.transfer.places import (
@@ -185,7 +185,7 @@ def _open_new(connection: Connection, name: str, **settings: Any) -> Retriever:
             client=client, collection_name=name, retry=connection.retry, **settings
         )
     except ContractError:
-        connection.run(_asked("delete_collection", collection_name=name))
+        connection.perform(call("delete_collection", collection_name=name))
         retriever = Retriever.open(
             client=client, collection_name=name, retry=connection.retry, **settings
         )
@@ -196,7 +196,7 @@ def _open_new(connection: Connection, name: str, **settings: Any) -> Retriever:
 def _mark(connection: Connection, name: str, *, in_the_making: bool) -> None:
     """Say that a collection is a rebuild's, which may write over it, or that it is one's own."""
     marked = {REBUILD_KEY: in_the_making}
-    connection.run(_asked("update_collection", collection_name=name, metadata=marked))
+    connection.perform(call("update_collection", collection_name=name, metadata=marked))
 
 
 def _check_ours(connection: Connection, name: str) -> None:
@@ -207,7 +207,3 @@ def _check_ours(connection: Connection, name: str) -> None:
             f"there is a collection {name!r}, which was not made by a rebuild, and the rebuilt one "
             "would be written there. Move it away with copy and drop first"
         )
-
-
-def _asked(method: str, **arguments: Any) -> Steps[Any]:
-    return (yield call(method, **arguments))

@@ -12,7 +12,7 @@ from qdrant_client import models
 
 from sbert_retriever.errors import StoreError, StoreRequestError, StoreUnavailableError
 from sbert_retriever.index.connection import Connection
-from sbert_retriever.index.steps import Call, Steps, call, translated
+from sbert_retriever.index.steps import Call, call, translated
 
 _BLOCK = 2**20
 _WAY_OUT = (
@@ -33,7 +33,7 @@ def check_server(connection: Connection) -> None:
 
 def server_version(connection: Connection) -> str:
     """Of the Qdrant that answers."""
-    return str(connection.run(_asked("info")).version)
+    return str(connection.perform(call("info")).version)
 
 
 def fetch(connection: Connection, collection_name: str, target: Path) -> None:
@@ -54,8 +54,8 @@ def fetch(connection: Connection, collection_name: str, target: Path) -> None:
                 f"{str(made.checksum)[:12]}...: run it again"
             )
     finally:
-        connection.run(
-            _asked("delete_snapshot", collection_name=collection_name, snapshot_name=made.name)
+        connection.perform(
+            call("delete_snapshot", collection_name=collection_name, snapshot_name=made.name)
         )
 
 
@@ -87,7 +87,7 @@ def _made(connection: Connection, collection_name: str) -> models.SnapshotDescri
     """
     once = Call("create_snapshot", {"collection_name": collection_name, "wait": True}, deadline_s=0)
     try:
-        made = connection.run(_sent(once))
+        made = connection.perform(once)
     except StoreUnavailableError as error:
         raise StoreUnavailableError(
             f"{error}. The server may be making the snapshot still, and keeps it then: the "
@@ -122,11 +122,3 @@ def _download(api: Any, path: str, target: Path) -> str:
     except httpx.HTTPError as error:
         raise translated(error) from error
     return digest.hexdigest()
-
-
-def _asked(method: str, **arguments: Any) -> Steps[Any]:
-    return (yield call(method, **arguments))
-
-
-def _sent(step: Call) -> Steps[Any]:
-    return (yield step)

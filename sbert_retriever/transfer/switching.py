@@ -15,7 +15,7 @@ from qdrant_client import models
 from sbert_retriever.errors import InputError, StoreError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.embedded import EmbeddedClient
-from sbert_retriever.index.steps import Steps, call
+from sbert_retriever.index.steps import call
 from sbert_retriever.transfer.places import Place, aliases_at, connected, existing, is_there
 
 
@@ -66,7 +66,7 @@ def drop_collection(location: Place, collection_name: str, *, api_key: str | Non
     with closing(connected(location, api_key=api_key)) as connection:
         _, facts = existing(connection, collection_name)
         name = aliases_at(connection).get(collection_name, collection_name)
-        connection.run(_asked("delete_collection", collection_name=name))
+        connection.perform(call("delete_collection", collection_name=name))
         return facts.count
 
 
@@ -176,11 +176,13 @@ class _Alias:
         changes.append(_alias(self._name, target))
         if self._before is not None:
             changes.append(_alias(self._old, self._before))
-        self._connection.run(_asked("update_collection_aliases", change_aliases_operations=changes))
+        self._connection.perform(
+            call("update_collection_aliases", change_aliases_operations=changes)
+        )
         older = known.get(self._old) if to != self._old else None
         for name in dict.fromkeys((older, self._before)):
             if drop_old and name not in (None, target):
-                self._connection.run(_asked("delete_collection", collection_name=name))
+                self._connection.perform(call("delete_collection", collection_name=name))
         return True
 
     def now_named(self, to: str) -> str:
@@ -216,7 +218,3 @@ def _alias(name: str, collection_name: str) -> models.CreateAliasOperation:
 
 def _unalias(name: str) -> models.DeleteAliasOperation:
     return models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name))
-
-
-def _asked(method: str, **arguments: Any) -> Steps[Any]:
-    return (yield call(method, **arguments))
