@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from langchain_core.documents import Document
 
-from langchain_sbert._relevance import relevance_of
+from langchain_sbert._relevance import bounded_relevance
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.types import Hit, Passage, ScoreKind
 
@@ -29,6 +29,7 @@ RANK_KIND: ScoreKind = "rrf"
 _KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
 _SCORE_FIELDS = (
     *("score", "score_kind", "first_score", "first_score_kind"),
+    *("rerank_score", "rerank_score_kind"),
     *("reranked", "cut_short", "fallback", "truncated"),
 )
 
@@ -121,8 +122,8 @@ def with_scores(given: Document, hit: Hit, *, hidden: ScoreKind | None = None) -
         if hidden is not None and scores[f"{name}_kind"] == hidden:
             scores |= {name: None, f"{name}_kind": None}
     extra: dict[str, Any] = {SCORES_KEY: scores}
-    if hit.score_kind in ("cosine", "logit", "probability"):
-        extra[RELEVANCE_KEY] = relevance_of(hit.score_kind)(hit.score)
+    if (relevance := bounded_relevance(hit)) is not None:
+        extra[RELEVANCE_KEY] = relevance
     return given.model_copy(update={"metadata": without_scores(given.metadata) | extra})
 
 

@@ -13,7 +13,7 @@ from langchain_sbert._adapters import encoder_of
 from langchain_sbert.embeddings import SBERTEmbeddings
 from langchain_sbert.vectorstore import SBERTVectorStore
 from sbert_retriever import Retriever
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, StoreRequestError
 from sbert_retriever.index.connection import MEMORY, connect
 from sbert_retriever.index.steps import RetryPolicy, Steps, call
 from sbert_retriever.index.storage import Quantization, Storage
@@ -96,17 +96,26 @@ def _collection_at(location: str | PathLike[str] | None, place: dict[str, Any]) 
         return _DEFAULT
     connection = connect(location, retry=_PATIENCE, **place)
     try:
-        names = [c.name for c in connection.run(_collections()).collections]
+        names = connection.run(_names(aliased=not connection.embedded))
     finally:
         connection.close()
     if len(names) > 1 and _DEFAULT not in names:
         raise InputError(
             f"there are {len(names)} collections at {connection.location} "
-            f"({', '.join(repr(name) for name in sorted(names)[:10])}): give collection_name"
+            f"({', '.join(repr(name) for name in names[:10])}): give collection_name"
         )
     return _DEFAULT if _DEFAULT in names or not names else names[0]
 
 
-def _collections() -> Steps[models.CollectionsResponse]:
-    answer: models.CollectionsResponse = yield call("get_collections")
-    return answer
+def _names(*, aliased: bool) -> Steps[list[str]]:
+    """By which names a place is read: its aliases, and the collections that no alias means."""
+    there: models.CollectionsResponse = yield call("get_collections")
+    names = {collection.name for collection in there.collections}
+    if not aliased:
+        return sorted(names)
+    try:
+        known: models.CollectionsAliasesResponse = yield call("get_aliases")
+    except StoreRequestError:  # a key for one collection may not be told of aliases
+        return sorted(names)
+    meant = {alias.collection_name for alias in known.aliases}
+    return sorted(names - meant | {alias.alias_name for alias in known.aliases})

@@ -14,7 +14,7 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_sbert._convert import document, documents, scored
 from langchain_sbert._mmr import diverse
-from langchain_sbert._relevance import relevance_of
+from langchain_sbert._relevance import relevance_of, relevance_of_hit
 from sbert_retriever import Retriever
 from sbert_retriever.search.request import FilterSpec, QueryOptions, SearchOptions, query_text
 from sbert_retriever.types import Hit
@@ -130,7 +130,7 @@ class ReadingStore(VectorStore):
         """`similarity_search`, with the relevance of each, from 0 to 1.
 
         That is the cosine, cut to these bounds; after a rerank, the sigmoid of the
-        cross-encoder's logit.
+        cross-encoder's logit, also where the order joins both stages'.
 
         The threshold is compared with the cosine itself, as in every other search, so that one
         number keeps the same documents in all of them.
@@ -218,8 +218,9 @@ class ReadingStore(VectorStore):
 
 
 def _dense(options: QueryOptions) -> QueryOptions:
-    """The options, by meaning where they name neither a mode nor a profile."""
-    if options.get("mode") is None and options.get("profile") is None:
+    """The options, by meaning where neither they nor a profile of theirs say which mode."""
+    own = getattr(options.get("profile"), "mode", None)  # a profile by its name says none
+    if options.get("mode") is None and own is None:
         return {**options, "mode": "dense"}
     return options
 
@@ -227,4 +228,4 @@ def _dense(options: QueryOptions) -> QueryOptions:
 def relevant(hits: Sequence[Hit]) -> list[tuple[Document, float]]:
     """Hits as documents with their relevance, in their order."""
     found = zip(documents(hits), hits, strict=True)
-    return [(each, relevance_of(hit.score_kind)(hit.score)) for each, hit in found]
+    return [(each, relevance_of_hit(hit)) for each, hit in found]

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 from sbert_retriever.errors import InputError
-from sbert_retriever.types import ScoreKind
+from sbert_retriever.types import Hit, ScoreKind
+
+_BOUNDED = ("cosine", "logit", "probability")
 
 
 def relevance_of(score_kind: ScoreKind) -> Callable[[float], float]:
@@ -21,12 +23,40 @@ def relevance_of(score_kind: ScoreKind) -> Callable[[float], float]:
     """
     if score_kind == "logit":
         return _sigmoid
-    if score_kind in ("cosine", "probability"):
+    if score_kind in _BOUNDED:
         return lambda score: min(1.0, max(0.0, score))
     raise InputError(
         f"the scores are {score_kind}, which has no bounds that a relevance from 0 to 1 could be "
         "made of: use similarity_search_with_score, and a score_threshold on that scale"
     )
+
+
+def bounded_relevance(hit: Hit) -> float | None:
+    """A hit's relevance from 0 to 1: of its score, else of the cross-encoder's; None for neither.
+
+    Where both orders were joined the score has no bounds, and the cross-encoder's own has.
+
+    Examples:
+        >>> from sbert_retriever.types import Passage
+        >>> own = {"rerank_score": 0.0, "rerank_score_kind": "logit"}
+        >>> joined = Hit(Passage("a", ""), 0.9, "fused", **own)
+        >>> bounded_relevance(joined), bounded_relevance(Hit(Passage("a", ""), 7.1, "bm25"))
+        (0.5, None)
+    """
+    for kind, score in ((hit.score_kind, hit.score), (hit.rerank_score_kind, hit.rerank_score)):
+        if kind in _BOUNDED and score is not None:
+            return relevance_of(kind)(score)
+    return None
+
+
+def relevance_of_hit(hit: Hit) -> float:
+    """A hit's relevance from 0 to 1.
+
+    Raises:
+        InputError: Neither its score nor the cross-encoder's has such bounds.
+    """
+    found = bounded_relevance(hit)
+    return relevance_of(hit.score_kind)(hit.score) if found is None else found
 
 
 def _sigmoid(logit: float) -> float:

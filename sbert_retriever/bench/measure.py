@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 Task = Callable[[], object]
@@ -53,12 +54,18 @@ def in_turn(tasks: Mapping[str, Task], *, rounds: int, burn_in: int = 1) -> dict
 def medians_in_turn(
     asks: Mapping[str, Ask], questions: Sequence[str], *, rounds: int
 ) -> dict[str, list[float]]:
-    """Median seconds of one question, in each round; all are asked each question in turn."""
+    """Median seconds of one question, in each round; all are asked each question in turn.
+
+    Each question begins with another of them: the first to read it finds it in no cache.
+    """
+    turns = deque(asks)
     medians: dict[str, list[float]] = {name: [] for name in asks}
     for number in range(1 + rounds):
         seconds: dict[str, list[float]] = {name: [] for name in asks}
-        for question, (name, ask) in itertools.product(questions, asks.items()):
-            seconds[name].append(timed(lambda a=ask, q=question: a(q)))  # type: ignore[misc]  # defaults
+        for question in questions:
+            for name in turns:
+                seconds[name].append(timed(partial(asks[name], question)))
+            turns.rotate(-1)
         for name, spent in seconds.items() if number else ():
             medians[name].append(statistics.median(spent))
     return medians

@@ -65,10 +65,9 @@ def import_(
     quiet: options.Quiet = False,
 ) -> None:
     """Write the entries of files into an FAQ, which is made where it is not there."""
-    from sbert_retriever.faq.reading import read_entries
+    from sbert_retriever.faq.reading import read_all
 
-    for file in files:
-        read_entries(file)  # a faulty file leaves no new, empty FAQ behind
+    read_all(files)  # a faulty file leaves no new, empty FAQ behind
     with open_faq(
         location,
         collection,

@@ -303,6 +303,8 @@ def _as_dict(hit: Hit) -> dict[str, Any]:
         "score_kind": hit.score_kind,
         "first_score": hit.first_score,
         "first_score_kind": hit.first_score_kind,
+        "rerank_score": hit.rerank_score,
+        "rerank_score_kind": hit.rerank_score_kind,
         "reranked": hit.reranked,
         "cut_short": hit.cut_short,
         "fallback": hit.fallback,
@@ -327,4 +329,7 @@ def _score(hit: Hit) -> str:
     shown = f"{hit.score:.3f} {hit.score_kind}"
     if hit.first_score is None:
         return shown
-    return f"{shown} ({hit.first_score:.3f} {hit.first_score_kind})"
+    before = f"{hit.first_score:.3f} {hit.first_score_kind}"
+    if hit.rerank_score is not None and hit.rerank_score_kind != hit.score_kind:
+        before += f", {hit.rerank_score:.3f} {hit.rerank_score_kind}"
+    return f"{shown} ({before})"

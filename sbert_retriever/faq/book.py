@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sbert_retriever.faq.reading import ImportReport
     from sbert_retriever.index.filters import FilterSpec
+    from sbert_retriever.index.steps import RetryPolicy
     from sbert_retriever.search.second_stage import RerankerSpec
     from sbert_retriever.sparse import SparseSpec
     from sbert_retriever.types import Encoder, SearchMode
@@ -72,6 +73,7 @@ class Faq(Improving):
         create: bool = True,
         timeout_s: int | None = None,
         prefer_grpc: bool = False,
+        retry: RetryPolicy | None = None,
     ) -> Self:
         """Open an FAQ, or create it.
 
@@ -98,6 +100,7 @@ class Faq(Improving):
             create: Whether to create an FAQ that is not there, when a model is given.
             timeout_s: Seconds a request to a server may take.
             prefer_grpc: Talk to a server over gRPC.
+            retry: How long a call that failed in passing is tried again.
 
         Raises:
             CollectionNotFoundError: There is none, and no model to create it with or no leave to.
@@ -106,6 +109,7 @@ class Faq(Improving):
                 with; or unanswered questions are to be logged and there is no place for them; or
                 there is no folder for `log`.
             StoreLockedError: Another process holds the folder.
+            StoreUnavailableError: No server answered within a few seconds.
         """
         retriever = Retriever.open(
             location,
@@ -120,6 +124,7 @@ class Faq(Improving):
             create=create,
             timeout_s=timeout_s,
             prefer_grpc=prefer_grpc,
+            retry=retry,
         )
         try:
             return cls(
@@ -315,18 +320,17 @@ class Faq(Improving):
             prune: Delete entries that are in none of them.
 
         Raises:
-            ReadError: A file cannot be read, with its line, or holds no entry; nothing was
-                written.
-            InputError: Two entries have one id; or all that is in no file is to be deleted, and no
-                file was named.
+            ReadError: A file cannot be read, with its line, or holds no entry; or two entries have
+                one id; nothing was written.
+            InputError: All that is in no file is to be deleted, and no file was named.
         """
-        from sbert_retriever.faq.reading import ImportReport, read_entries
+        from sbert_retriever.faq.reading import ImportReport, read_all
 
         if prune and not paths:
             raise InputError(
                 "prune without a file would delete every entry: name the files whose entries stay"
             )
-        given = [entry for path in paths for entry in read_entries(path)]
+        given = read_all(paths)
         stale: set[str] = set()
         if prune:
             stale = self._shelf.ids() - {entry.id for entry in given}

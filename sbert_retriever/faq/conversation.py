@@ -8,10 +8,10 @@ from time import perf_counter
 
 from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.faq.asking import Found, Lookup
-from sbert_retriever.faq.calibration import Calibration
 from sbert_retriever.faq.deciding import Judge
 from sbert_retriever.faq.entries import FaqAnswer, FaqCandidate, FaqEntry, Outcome
 from sbert_retriever.faq.keeping import Shelf
+from sbert_retriever.faq.kept import Kept
 from sbert_retriever.faq.matching import Match, Matched, matched
 from sbert_retriever.faq.passages import ANSWER, KIND
 from sbert_retriever.index.filters import FilterSpec
@@ -32,14 +32,14 @@ class Conversation:
         lookup: Finds what a question matches.
         shelf: The entries.
         judge: Decides what to do with it.
-        save: Keeps a calibration with the collection.
+        kept: What was calibrated, here or elsewhere.
         on_unanswered: Told of each question that gets no answer.
     """
 
     lookup: Lookup
     shelf: Shelf
     judge: Judge
-    save: Callable[[Calibration], None]
+    kept: Kept
     on_unanswered: Callable[[str], None] | None = None
 
     def ask(
@@ -62,6 +62,7 @@ class Conversation:
                 "budget_ms is time for a cross-encoder, and this FAQ is open without one: open it "
                 "with reranker= (--reranker; serve: --faq-rerank), or leave the budget out"
             )
+        self.kept.follow()
         self.judge.tell_outdated()
         answer = self._exact(question, k, filter)
         if answer is None:
@@ -80,11 +81,6 @@ class Conversation:
         self.lookup.nearest(["warm up"], condition=None)
         if self.lookup.reranker is not None:
             self.lookup.reranker.warm_up_once()
-
-    def keep(self, calibration: Calibration) -> None:
-        """Keep a calibration with the collection, and go by it from now on."""
-        self.save(calibration)
-        self.judge.learn(calibration)
 
     # Inside -----------------------------------------------------------------------------
 

@@ -32,10 +32,11 @@ class Judge:
         """What to do, and the calibrated chance that the first entry is right."""
         if not found.matches:
             return "abstain", None
-        features = found.features
+        # Taken once: another thread may put another in its place.
+        features, known = found.features, self.calibration
         # Without the cross-encoder's word (no time, or it failed) what goes by it does not hold.
-        if self.calibration is not None and set(self.calibration.right.features) <= set(features):
-            return self.calibration.decided(features)
+        if known is not None and set(known.right.features) <= set(features):
+            return known.decided(features)
         if self.thresholds is None:
             self._tell()
             return "choose", None

@@ -31,7 +31,11 @@ class Improving(Closing):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What `calibrate` learned, where it holds for how the FAQ is opened."""
+        """What `calibrate` learned, where it holds for how the FAQ is opened.
+
+        What another process learned counts some seconds after it was kept.
+        """
+        self._conversation.kept.follow()
         return self._conversation.judge.calibration
 
     @property
@@ -64,7 +68,8 @@ class Improving(Closing):
 
         Raises:
             InputError: There are too few questions, or all are in scope and answered, or none is;
-                an entry is unknown; or no threshold reaches the target.
+                an entry is unknown; or no threshold reaches the target; or feedback is to be
+                learned from, and there is no log.
         """
         from sbert_retriever.faq.learning import learned
 
@@ -78,7 +83,7 @@ class Improving(Closing):
             seed=seed,
         )
         if save:
-            self._conversation.keep(report.calibration)
+            self._conversation.kept.keep(report.calibration)
         return report
 
     async def acalibrate(
@@ -127,7 +132,11 @@ class Improving(Closing):
         return await asyncio.to_thread(self.feedback, question, entry, good)
 
     def feedback_kept(self) -> list[Feedback]:
-        """What users said, oldest first."""
+        """What users said, oldest first.
+
+        Raises:
+            InputError: There is no log: open the FAQ with log=FILE.
+        """
         return self._notebook.feedback()
 
     def training_pairs(self, *, second: Second = "phrasing") -> list[Pair]:
@@ -140,7 +149,7 @@ class Improving(Closing):
             second: "phrasing" for the entry's first phrasing, or "answer".
 
         Raises:
-            InputError: `second` is neither.
+            InputError: `second` is neither; or there is no log.
         """
         from sbert_retriever.faq.pairs import pairs_of
 
@@ -161,7 +170,8 @@ class Improving(Closing):
             min_size: The least number of questions of a gap.
 
         Raises:
-            InputError: The threshold is no cosine, or min_size is below 1.
+            InputError: The threshold is no cosine, or min_size is below 1; or no questions are
+                given, and there is no log.
         """
         from sbert_retriever.faq.gaps import found_gaps
 

@@ -12,7 +12,7 @@ from sbert_retriever.errors import InputError, InputTypeError
 from sbert_retriever.faq.asking import Found
 from sbert_retriever.faq.calibration import Calibration, Setup
 from sbert_retriever.faq.conversation import Conversation
-from sbert_retriever.faq.entries import Feedback, Labelled
+from sbert_retriever.faq.entries import FaqEntry, Feedback, Labelled
 from sbert_retriever.faq.fitting import (
     Floats,
     Numbers,
@@ -67,8 +67,8 @@ class Sample:
         right: (n,): whether the first entry is the one.
         listed: (n,): whether one of the first is.
         in_scope: (n,): whether there is one; not so where that is unknown.
-        exact: How many others are phrasings of the FAQ.
-        exact_right: How many of those are the right entry's.
+        exact: How many others are phrasings of one entry, of which it is known if it answers them.
+        exact_right: How many of those it does.
         unclear: How many others there were of which nothing is known.
         unknown: (n,): whether no more is known than that the first entry is wrong, by feedback;
             None where it is none of them.
@@ -194,11 +194,11 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
     cases, given = [case for case in cases if not _is_stale(case, ids)], len(cases)
     stale = given - len(cases)
     _check_known(cases, ids)
-    own: dict[str | None, set[str | None]] = {}
-    for entry in entries:
-        for phrasing in entry.phrasings:
-            own.setdefault(exact_key(phrasing), set()).add(entry.id)
-    exact = [own[key] == {case.right} for case in cases if (key := exact_key(case.question)) in own]
+    own = _owners(entries)
+    said = [
+        _exact_right(case, own[key]) for case in cases if (key := exact_key(case.question)) in own
+    ]
+    exact = [right for right in said if right is not None]
     asked = [case for case in cases if exact_key(case.question) not in own]
     pairs = [
         (case, found)
@@ -216,10 +216,35 @@ def sampled(conversation: Conversation, cases: Sequence[Case]) -> Sample:
         in_scope=np.array([case.right is not None for case, _ in known], dtype=bool),
         exact=len(exact),
         exact_right=sum(exact),
-        unclear=len(asked) - len(known) + stale,
+        unclear=len(asked) - len(known) + stale + len(said) - len(exact),
         unknown=np.array([case.wrong is not None for case, _ in known], dtype=bool),
         same=_numbered([case.question for case, _ in known]),
     )
+
+
+def _owners(entries: Iterable[FaqEntry]) -> dict[str | None, set[str]]:
+    """The entries that have a phrasing, by what is the same for its spellings."""
+    own: dict[str | None, set[str]] = {}
+    for entry in entries:
+        for phrasing in entry.phrasings:
+            own.setdefault(exact_key(phrasing), set()).add(entry.id)
+    return own
+
+
+def _exact_right(case: Case, owners: set[str]) -> bool | None:
+    """Whether a question that is a phrasing gets the right answer; None where that is unknown.
+
+    A phrasing of several entries gets a list, and no answer. Feedback is on one entry and says
+    nothing of another; a label names the one that answers.
+
+    Args:
+        case: The question.
+        owners: The entries that have it as a phrasing.
+    """
+    if owners == {case.right}:
+        return True
+    wrong = owners == {case.wrong} or (len(owners) == 1 and not case.kept)
+    return False if wrong else None
 
 
 def _numbered(questions: Sequence[str]) -> Numbers:

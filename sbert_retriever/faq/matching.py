@@ -147,6 +147,8 @@ def _rescored(match: Match, logits: Mapping[str, float], kind: ScoreKind) -> Mat
         score_kind=kind,
         first_score=match.hit.score,
         first_score_kind=match.hit.score_kind,
+        rerank_score=logits[match.hit.id],
+        rerank_score_kind=kind,
         reranked=True,
     )
     return replace(match, hit=hit)

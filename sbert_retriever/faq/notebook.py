@@ -66,6 +66,9 @@ class Notebook:
     def feedback(self) -> list[Feedback]:
         """What users said, oldest first.
 
+        Raises:
+            InputError: There is no place for it.
+
         Warns:
             FallbackWarning: Lines are no records, and were left out.
         """
@@ -77,6 +80,9 @@ class Notebook:
 
     def unanswered(self) -> list[str]:
         """The questions that got no answer, oldest first.
+
+        Raises:
+            InputError: There is no place for them.
 
         Warns:
             FallbackWarning: Lines are no records, and were left out.
@@ -105,7 +111,12 @@ class Notebook:
                 ) from error
 
     def _records(self, kind: str) -> list[dict[str, Any]]:
-        if self._path is None or not self._path.is_file():
+        if self._path is None:
+            raise InputError(
+                "nothing that users said or asked is kept of this FAQ: a collection on a server "
+                "has no folder here; open the FAQ with log=FILE (--log FILE on the command line)"
+            )
+        if not self._path.is_file():
             return []
         found: list[dict[str, Any]] = []
         broken: list[int] = []

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sbert_retriever.errors import ContractError, InputError
+from sbert_retriever.errors import InputError
 from sbert_retriever.faq.asking import Lookup
-from sbert_retriever.faq.calibration import (
-    FORMAT_VERSION,
-    KEY,
-    Calibration,
-    Setup,
-    Thresholds,
-)
+from sbert_retriever.faq.calibration import KEY, Setup, Thresholds
 from sbert_retriever.faq.conversation import Conversation
 from sbert_retriever.faq.deciding import Judge
 from sbert_retriever.faq.defaults import default_thresholds
 from sbert_retriever.faq.keeping import Shelf
+from sbert_retriever.faq.kept import Kept, Settings, fitting
 from sbert_retriever.faq.notebook import Notebook
 from sbert_retriever.index.edge.description import NOTES_FILE
 from sbert_retriever.rerank import Reranker
@@ -29,23 +24,6 @@ from sbert_retriever.types import RetrieverInfo, SearchMode
 
 if TYPE_CHECKING:
     from sbert_retriever.search.second_stage import RerankerSpec
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What is kept of an FAQ with its collection.
-
-    Args:
-        answers: Whether answers are passages too.
-        calibration: What `Faq.calibrate` learned, as plain JSON.
-    """
-
-    answers: bool
-    calibration: dict[str, Any] | None = None
-
-    def to_metadata(self) -> dict[str, Any]:
-        """As collection metadata."""
-        return {KEY: {"format": FORMAT_VERSION, **vars(self)}}
 
 
 def opened(
@@ -88,7 +66,12 @@ def opened(
         lookup=Lookup(retriever=retriever, shelf=shelf, mode=mode, reranker=second),
         shelf=shelf,
         judge=judge,
-        save=partial(save_calibration, retriever, settings.answers),
+        kept=Kept(
+            judge=judge,
+            settings=settings,
+            read=partial(_kept, retriever),
+            write=partial(_save, retriever),
+        ),
         on_unanswered=notebook.keep_unanswered if log_unanswered else None,
     )
     return retriever, shelf, conversation, notebook
@@ -113,12 +96,7 @@ def settled(retriever: Retriever, answers: bool | None) -> Settings:
         made = Settings(answers=bool(answers))
         _save(retriever, made)
         return made
-    if raw.get("format", 0) > FORMAT_VERSION:
-        raise ContractError(
-            f"the FAQ has format {raw.get('format')!r}, and this version reads up to "
-            f"{FORMAT_VERSION}: upgrade sbert-retriever"
-        )
-    found = Settings(answers=bool(raw.get("answers")), calibration=raw.get("calibration"))
+    found = Settings.from_metadata(raw)
     if answers is not None and answers != found.answers:
         raise InputError(
             f"the FAQ was created with answers={found.answers}, asked for {answers}: import its "
@@ -127,14 +105,17 @@ def settled(retriever: Retriever, answers: bool | None) -> Settings:
     return found
 
 
-def save_calibration(retriever: Retriever, answers: bool, calibration: Calibration) -> None:
-    """Keep a calibration with the collection, in the place of the one before."""
-    _save(retriever, Settings(answers=answers, calibration=calibration.to_metadata()))
+def _kept(retriever: Retriever) -> Mapping[str, Any] | None:
+    """The settings that lie with the collection now, in one call of the engine."""
+    store = retriever.store
+    info = store.connection.perform(store.call("get_collection"))
+    kept: Mapping[str, Any] | None = (info.config.metadata or {}).get(KEY)
+    return kept
 
 
 def _save(retriever: Retriever, settings: Settings) -> None:
     store = retriever.store
-    store.connection.run(store.save_companions(settings.to_metadata()))
+    store.connection.run(store.save_companions({KEY: settings.to_metadata()}))
 
 
 def setup_of(
@@ -148,24 +129,6 @@ def setup_of(
         mode=mode,
         answers=answers,
         reranker=None if reranker is None else _name(reranker),
-    )
-
-
-def fitting(raw: dict[str, Any] | None, setup: Setup) -> tuple[Calibration | None, str | None]:
-    """The calibration that was kept, or why it does not hold for this setup."""
-    if raw is None:
-        return None, None
-    kept = Calibration.from_metadata(raw)
-    if kept.setup == setup:
-        return kept, None
-    differs = ", ".join(
-        f"{name} was {getattr(kept.setup, name)!r} and is {value!r}"
-        for name, value in vars(setup).items()
-        if getattr(kept.setup, name) != value
-    )
-    return None, (
-        f"the FAQ was calibrated with other settings ({differs}): it goes by thresholds, without "
-        "a confidence. Open it as it was, or calibrate it anew"
     )
 
 

@@ -36,9 +36,10 @@ class CalibrationReport:
         calibration: What is kept.
         questions: How many were learned from.
         in_scope: How many of them an entry answers.
-        exact: How many others were phrasings of the FAQ, and were left out.
-        unclear: How many others were left out, being feedback on an entry that was wrong and does
-            not come first, or that was deleted.
+        exact: How many others were phrasings of one entry, of which it is known if it answers them,
+            and were left out; the share that it does makes the confidence of exact matches.
+        unclear: How many others were left out: feedback on an entry that was deleted, or is not the
+            one that comes first; and phrasings of several entries.
         accuracy: The share of the questions in scope whose entry comes first.
         curve: Precision and coverage, the highest confidence first.
         by_share: Precision of the answers were so large a share of the questions out of scope.

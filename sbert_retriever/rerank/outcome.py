@@ -94,24 +94,29 @@ def rescored(
     hits = [head[position] for position in second.positions]
     scores = ordering.scores(hits, second.scores)
     return [
-        _rescored(hits[i], float(scores[i]), ordering.score_kind, truncated=bool(cut))
-        for i, cut in ((i, second.truncated[i]) for i in best_first(scores))
+        replace(
+            _after(hits[i]),
+            score=float(scores[i]),
+            score_kind=ordering.score_kind,
+            rerank_score=float(second.scores[i]),
+            rerank_score_kind=ordering.kind,
+            truncated=bool(second.truncated[i]),
+        )
+        for i in best_first(scores)
         if min_score is None or second.scores[i] >= min_score
     ]
 
 
-def _rescored(hit: Hit, score: float, kind: ScoreKind, *, truncated: bool) -> Hit:
+def _after(hit: Hit) -> Hit:
+    """A hit that was scored again, its first stage's score kept."""
     first = hit.first_score is None
     return replace(
         hit,
-        score=score,
-        score_kind=kind,
         first_score=hit.score if first else hit.first_score,
         first_score_kind=hit.score_kind if first else hit.first_score_kind,
         reranked=True,
         cut_short=False,
         fallback=None,
-        truncated=truncated,
     )
 
 

@@ -19,6 +19,8 @@ def hit_answer(hit: Hit) -> dict[str, Any]:
         "score_kind": hit.score_kind,
         "first_score": hit.first_score,
         "first_score_kind": hit.first_score_kind,
+        "rerank_score": hit.rerank_score,
+        "rerank_score_kind": hit.rerank_score_kind,
         "source": hit.source,
         "reranked": hit.reranked,
         "cut_short": hit.cut_short,

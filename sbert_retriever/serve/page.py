@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from importlib.resources import files
 from typing import Any
@@ -40,6 +41,8 @@ def page_routes(calls: Calls) -> APIRouter:
         if "." + each.name.rpartition(".")[2] in _TYPES
     }
 
+    measuring = asyncio.Lock()  # who waits for another's measurement takes no thread
+
     @router.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         return _file("index.html", held, request)
@@ -66,7 +69,7 @@ def page_routes(calls: Calls) -> APIRouter:
         summary="The paper's headline, measured on this machine at the first call",
     )
     async def efficiency() -> Response:
-        return await calls.answer(lambda _: calls.service.paper.efficiency())
+        return await calls.answer(lambda _: calls.service.paper.efficiency(), turn=measuring)
 
     @router.post(
         "/paper/pooling",
@@ -93,6 +96,7 @@ def page_facts(calls: Calls) -> dict[str, Any]:
         "hybrid": info is not None and info.sparse is not None,
         "reranker": service.models.reranker_name,
         "faq_entries": None if service.faq is None else service.faq.count(),
+        "faq_feedback": service.faq is not None and service.faq.log_path is not None,
         "efficiency_known": service.paper.report is not None,
         "version": VERSION,
     }

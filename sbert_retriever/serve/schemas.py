@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sbert_retriever.serve.settings import MOST_K, MOST_TEXT
+from sbert_retriever.serve.settings import MOST_BATCH, MOST_K, MOST_TEXT
 from sbert_retriever.types import FusionMethod, RerankMode, ScoreKind, SearchMode
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+# The first item that is wrong ends a list: of millions, the errors alone would take a minute.
+_BATCH = Field(fail_fast=True, max_length=MOST_BATCH)
+Texts = Annotated[list[str], _BATCH]
+TokenNumbers = Annotated[list[int], _BATCH]
 
 
 class OwnRequest(BaseModel):
     """A request of ours: what it does not know it refuses."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_unknown(cls, given: Any) -> Any:
+        """Leave of the fields that are unknown the first, so that there is one error of them."""
+        if not isinstance(given, dict):
+            return given
+        unknown = next((name for name in given if name not in cls.model_fields), None)
+        return {n: value for n, value in given.items() if n in cls.model_fields or n == unknown}
 
 
 class _Foreign(BaseModel):
@@ -115,6 +128,10 @@ class HitAnswer(BaseModel):
         description="The first stage's score, where a later stage replaced it."
     )
     first_score_kind: ScoreKind | None
+    rerank_score: float | None = Field(
+        description="The cross-encoder's own, also where score joins both orders."
+    )
+    rerank_score_kind: ScoreKind | None
     source: str | None
     reranked: bool
     cut_short: bool = Field(description="Whether the time ended before this passage's turn.")
@@ -139,7 +156,7 @@ class EmbeddingsRequest(_Foreign):
     """OpenAI's request. Token numbers are refused: send texts."""
 
     model: str | None = Field(None, description="Any: the service has one model.")
-    input: str | list[str] | list[int] | list[list[int]]
+    input: str | Texts | TokenNumbers | Annotated[list[TokenNumbers], _BATCH]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(
         None, ge=1, le=100_000, description="Keep the first so many numbers of each vector."
@@ -201,7 +218,7 @@ class RerankRequest(_Foreign):
 
     model: str | None = Field(None, description="Any: the service has one cross-encoder.")
     query: str = Field(max_length=MOST_TEXT)
-    documents: list[str | DocumentText] = Field(min_length=1)
+    documents: list[str | DocumentText] = Field(min_length=1, max_length=MOST_BATCH, fail_fast=True)
     top_n: int | None = Field(None, ge=1, description="How many to return; null is all.")
     return_documents: bool = False
 
@@ -254,6 +271,7 @@ class PageFacts(BaseModel):
     hybrid: bool
     reranker: str | None
     faq_entries: int | None
+    faq_feedback: bool = Field(description="Whether there is a log for POST /faq/feedback.")
     efficiency_known: bool = Field(description="Whether /paper/efficiency answers at once.")
     version: str
 
@@ -279,7 +297,7 @@ class PoolingRequest(OwnRequest):
     """Sentences to compare by mean, max and CLS pooling."""
 
     sentences: list[Annotated[str, Field(min_length=1, max_length=2000)]] = Field(
-        min_length=2, max_length=8
+        min_length=2, max_length=8, fail_fast=True
     )
 
 

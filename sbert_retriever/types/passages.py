@@ -57,6 +57,8 @@ class Hit:
         score_kind: The scale of `score`.
         first_score: The first stage's score, where a later stage replaced it.
         first_score_kind: The scale of `first_score`.
+        rerank_score: The cross-encoder's own score, also where `score` joins both orders.
+        rerank_score_kind: The scale of `rerank_score`.
         reranked: Whether a cross-encoder scored this passage.
         cut_short: Whether the time budget ended before this passage's turn.
         fallback: Why the stage before answered, where a stage failed or had no time; else None.
@@ -68,6 +70,8 @@ class Hit:
     score_kind: ScoreKind = "cosine"
     first_score: float | None = None
     first_score_kind: ScoreKind | None = None
+    rerank_score: float | None = None
+    rerank_score_kind: ScoreKind | None = None
     reranked: bool = False
     cut_short: bool = False
     fallback: str | None = None

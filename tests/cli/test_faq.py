@@ -312,6 +312,18 @@ def test_a_faulty_file_makes_no_faq_and_is_told_of_whole(run: Any, tmp_path: Pat
     assert "has 2 faults: line 3: no answer; line 4: the question 'Why' has another answer" in err
 
 
+def test_an_id_in_two_files_makes_no_faq(run: Any, tmp_path: Path) -> None:
+    """An FAQ without entries stayed behind."""
+    for name in "ab":
+        text = f"id,question,answer\nhours,When {name}?,{name}\n"
+        (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    outcome = run("faq", "import", tmp_path / "shop", *files)
+    assert outcome.code == 1
+    assert f"{files[1]}, line 2: entry 'hours' is in {files[0]}, line 2, too: " in outcome.err
+    assert not (tmp_path / "shop").exists()
+
+
 def test_an_faq_without_entries_is_not_asked(run: Any, shop: Path) -> None:
     """It answered "I don't know" to everything."""
     assert run("faq", "delete", shop, "hours", "return").code == 0

@@ -31,8 +31,9 @@ def test_answers_equal_those_of_the_library(run: Run, animals: Path) -> None:
         [hit.score for hit in hits], abs=1e-6
     )
     assert outcome.json["hits"][0].keys() == {
-        "id", "score", "score_kind", "first_score", "first_score_kind", "reranked", "cut_short",
-        "fallback", "truncated", "text", "metadata", "source",
+        "id", "score", "score_kind", "first_score", "first_score_kind", "rerank_score",
+        "rerank_score_kind", "reranked", "cut_short", "fallback", "truncated", "text", "metadata",
+        "source",
     }  # fmt: skip
     assert (outcome.json["candidates"], outcome.json["rescored"]) == (0, 0)
     assert outcome.json["timings_ms"]["rerank"] == 0

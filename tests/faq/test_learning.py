@@ -125,6 +125,30 @@ def test_phrasings_among_the_labelled_questions_are_left_out(lasting: Faq, entri
     assert report.calibration.exact == 52 / 54
 
 
+def test_feedback_on_another_entry_says_nothing_of_an_exact_match(lasting: Faq, entries) -> None:
+    """Each thumb on any other entry made the confidence of exact matches fall."""
+    lasting.add([FaqEntry(id=name, answer=name, phrasings=["zebra xylophone"]) for name in "xy"])
+    said = [
+        ("when are you open", "hours", True),  # right
+        ("WHEN are you open?", "return", False),  # of another entry
+        ("What are your opening hours?", "ship", True),  # of another entry
+        ("can I send something back", "return", False),  # wrong
+        ("zebra xylophone", "x", True),  # a list was given
+        ("zebra xylophone", "y", False),  # a list was given
+    ]
+    feedback = [Feedback(question=q, entry=e, good=good, at="") for q, e, good in said]
+    labels = [
+        ("How do I return an item?", "return"),  # right
+        ("How long does delivery take?", "hours"),  # wrong
+        ("How long does delivery take??", None),  # wrong
+        ("Zebra, xylophone!", "x"),  # a list was given
+    ]
+    report = lasting.calibrate([*labelled(entries), *feedback, *labels], target_precision=0.8)
+    # To 50 of 52 come five, of which two are right.
+    assert (report.questions, report.exact, report.unclear) == (60, 5, 5)
+    assert report.calibration.exact == 52 / 57
+
+
 def test_labels_of_every_form(lasting: Faq, entries) -> None:
     forms = [
         Labelled(question=q, entry=e) if n % 2 else (q, e)

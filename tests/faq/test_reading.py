@@ -249,6 +249,19 @@ def test_the_faqpage_of_a_saved_web_page(write) -> None:
     ]
 
 
+@pytest.mark.parametrize(("mark", "line"), [("<head>", 2), ("</script></head>", 15)])
+def test_a_broken_script_about_something_else_is_passed_over(write, mark: str, line: int) -> None:
+    """A comma too many in a page's breadcrumbs, and its whole FAQ was refused."""
+    script = '<script type="application/ld+json">{"@type": "%s",}</script>'
+    before, after = PAGE.split(mark)
+    first, last = mark.removesuffix("</head>"), "</head>" if "</head>" in mark else ""
+    page = f"{before}{first}{script}{last}{after}"
+    found = read_entries(write("page.html", page % "BreadcrumbList"))
+    assert [each.id for each in found] == ["can-i-return-sale-items-gifts", "when"]
+    with pytest.raises(ReadError, match=rf"page\.html, line {line}: not JSON"):
+        read_entries(write("page.html", page % "FAQPage"))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
@@ -283,6 +296,8 @@ def test_the_faqpage_of_a_saved_web_page(write) -> None:
         ("a.html", '\n\n<script type="application/ld+json">{"@type": "FAQPage", "mainEntity": '
          '[{"@type": "Question", "name": "Why?"}]}</script>',
          r"a.html, line 3: question 1 of the FAQPage \('Why\?'\) has no acceptedAnswer"),
+        ("a.html", '<script type="application/ld+json">{"@type": }</script>',
+         r"has 1 script of type application/ld\+json \(1 of them no JSON\) and none describes"),
         ("a.txt", "x", "files with the suffixes"),
         ("a.csv", "", "a.csv holds no entry"),
         ("a.csv", "question,answer\n", "a.csv holds no entry"),
@@ -348,6 +363,29 @@ def test_a_file_with_an_error_changes_nothing(write, shop: Faq) -> None:
     with pytest.raises(ReadError):
         shop.load(good, bad, prune=True)
     assert shop.count() == 3
+
+
+def test_an_id_in_two_files_is_told_of_with_both_places(write, shop: Faq) -> None:
+    """Neither file was named, nor a line."""
+    first = write("a.csv", "id,question,answer\nnew,New?,Yes.\nlate,Late?,No.\n")
+    second = write(
+        "b.yaml",
+        """
+        - {id: other, question: "Other?", answer: a}
+        - {id: late, question: "Late?", answer: b}
+        - {id: new, question: "New?", answer: c}
+        """,
+    )
+    said = (
+        "b.yaml, line 2: entry 'late' is in a.csv, line 3, too (and 1 more like it): give each its "
+        "own id, or write it in one file"
+    )
+    with pytest.raises(ReadError, match=re.escape(said)):
+        shop.load(first, second)
+    assert shop.count() == 3
+    third = write("c.md", "# Late\n\n## New?\n\nYes.\n")
+    with pytest.raises(ReadError, match=r"^c\.md, line 3: entry 'new' is in a\.csv, line 2, too:"):
+        shop.load(first, third)
 
 
 def test_pruning_by_nothing_deletes_nothing(write, shop: Faq) -> None:

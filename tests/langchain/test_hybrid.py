@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from langchain_sbert import SBERTRetriever, SBERTVectorStore
 
+from sbert_retriever import Profile
 from sbert_retriever.errors import InputError
 
 TEXTS = {"pump": [1.0, 0.0, 0.0], "valve XK-4711": [0.0, 1.0, 0.0], "seal": [0.6, 0.8, 0.0]}
@@ -38,6 +39,18 @@ async def test_similarity_goes_by_meaning_and_hybrid_by_both(
         {"pump": 1.0, "seal": 0.6, "valve XK-4711": 0.6}, abs=close
     )
     assert [d.id for d in await call(store, "search", QUESTION, "hybrid", k=1)] == ["pump"]
+
+
+async def test_a_profile_leaves_a_similarity_one_of_meanings(
+    store: SBERTVectorStore, call: Any
+) -> None:
+    """Unless it says by what it goes, which those that come with the package do not."""
+    named = SBERTRetriever(vectorstore=store, k=3, profile="fast")
+    found = await call(named, "invoke", QUESTION)
+    assert [document.id for document in found] == ["pump", "seal", "valve XK-4711"]
+    words = Profile(rerank_depth=0, mode="sparse")
+    found = await call(named, "invoke", QUESTION, profile=words)
+    assert [document.id for document in found] == ["valve XK-4711"]
 
 
 async def test_a_hybrid_retriever(store: SBERTVectorStore, call: Any) -> None:

@@ -74,6 +74,7 @@ async def test_documents_come_back_in_the_scorers_order_with_their_scores(compre
     assert found[1].metadata["relevance_score"] == pytest.approx(1 / (1 + math.exp(-2)))
     assert found[1].metadata["_sbert"] == {
         "score": 2.0, "score_kind": "logit", "first_score": None, "first_score_kind": None,
+        "rerank_score": 2.0, "rerank_score_kind": "logit",
         "reranked": True, "cut_short": False, "fallback": None, "truncated": False,
     }  # fmt: skip
 
@@ -191,10 +192,35 @@ async def test_relevances_lie_between_0_and_1(store: SBERTVectorStore, call: Any
     assert [score for _, score in found] == pytest.approx(
         [1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1))]
     )
-    with pytest.raises(InputError, match="the scores are rrf, which has no bounds"):
-        await call(
-            ranked, "similarity_search_with_relevance_scores", "q", candidates=2, rerank_mode="fuse"
-        )
+
+
+async def test_where_both_orders_are_joined_the_relevance_is_the_cross_encoders(
+    store: SBERTVectorStore, call: Any
+) -> None:
+    """As by default: a reranker alone means the profile "balanced", which joins them."""
+    ranked = SBERTRetriever(
+        vectorstore=store,
+        k=2,
+        reranker=TableScorer(TURNED),
+        search_type="similarity_score_threshold",
+        score_threshold=0.5,
+    )
+    found = await call(ranked, "invoke", "q")
+    # "four" is below the threshold. Each stage's scores set to 0 .. 1: 1 and 0, then 0 and 1, of
+    # which the cross-encoder's count .6.
+    assert texts(found) == ["one three", "one two"]
+    assert [document.metadata["_sbert"]["score_kind"] for document in found] == ["fused"] * 2
+    assert [document.metadata["_sbert"]["score"] for document in found] == pytest.approx([0.6, 0.4])
+    assert [document.metadata["_sbert"]["rerank_score"] for document in found] == [2.0, 1.0]
+    likely = [1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1))]
+    assert [d.metadata["relevance_score"] for d in found] == pytest.approx(likely)
+    core = store.retriever.with_reranker(TableScorer(TURNED))
+    joined = SBERTVectorStore.from_retriever(core, store.embeddings)
+    pairs = await call(
+        joined, "similarity_search_with_relevance_scores", "q", 2, candidates=2, rerank_mode="fuse"
+    )
+    # By ranks both are 1/61 + 1/62: the first stage's order stays.
+    assert [score for _, score in pairs] == pytest.approx(likely[::-1])
 
 
 def test_a_budget_and_a_profile_as_fields(store: SBERTVectorStore) -> None:

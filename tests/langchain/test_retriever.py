@@ -13,7 +13,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_sbert import SBERTEmbeddings, SBERTRetriever, SBERTVectorStore
 from pydantic import ValidationError
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import (
@@ -175,6 +175,36 @@ def test_open_prefers_the_stores_own_default(tmp_path: Path, table: Any) -> None
         SBERTVectorStore(embedding, tmp_path, collection_name=name).close()
     with SBERTRetriever.open(tmp_path, model=embedding) as retriever:
         assert retriever.vectorstore.retriever.info().collection_name == "docs"
+
+
+def test_open_takes_an_alias_for_a_collection(table: Any) -> None:
+    """What a rebuild left beside the alias is the collection before, and what the alias means."""
+    client = QdrantClient(":memory:")
+    embedding = table({"x": [1.0, 0.0], "y": [0.0, 1.0]})
+    for name, text in (("docs-1", "x"), ("docs-2", "y")):
+        with SBERTVectorStore(embedding, client=client, collection_name=name) as store:
+            store.add_texts([text])
+
+    def opened() -> list[str]:
+        with SBERTRetriever.open(client=client, model=embedding) as retriever:
+            return [document.page_content for document in retriever.invoke("x", k=1)]
+
+    with pytest.raises(InputError, match="'docs-1', 'docs-2'"):
+        opened()
+    _name(client, "docs-2", "docs")
+    assert opened() == ["y"]
+    client.delete_collection("docs-1")
+    _name(client, "docs-2", "ours", instead_of="docs")
+    assert opened() == ["y"]
+
+
+def _name(client: QdrantClient, collection: str, alias: str, instead_of: str | None = None) -> None:
+    created = models.CreateAlias(collection_name=collection, alias_name=alias)
+    changes: list[Any] = [models.CreateAliasOperation(create_alias=created)]
+    if instead_of is not None:
+        dropped = models.DeleteAlias(alias_name=instead_of)
+        changes.append(models.DeleteAliasOperation(delete_alias=dropped))
+    client.update_collection_aliases(change_aliases_operations=changes)
 
 
 def test_open_without_a_model_needs_a_collection(tmp_path: Path) -> None:

@@ -187,7 +187,8 @@ CALLS = {
     Retriever.close: "()",
     Faq.open: "(location=None, *, model=None, reranker=None, sparse=None, answers=None, mode=None, "
     "thresholds=None, log=None, log_unanswered=False, collection_name='faq', device='auto', "
-    "dtype='auto', api_key=None, client=None, create=True, timeout_s=None, prefer_grpc=False)",
+    "dtype='auto', api_key=None, client=None, create=True, timeout_s=None, prefer_grpc=False, "
+    "retry=None)",
     Faq.ask: "(question, previous=None, budget_ms=None, *, k=3, filter=None)",
     Faq.warm_up: "()",
     Faq.add: "(entries, *, replace=False)",
@@ -230,7 +231,7 @@ CALLS = {
     MicroBatchedEncoder: "(encoder, *, wait_s=0.002, turn=None)",
     open_service: "(location, *, collection_name='default', faq_name='faq', model=None, "
     "reranker=None, device='auto', dtype='auto', api_key=None, tenant=None, faq_rerank=False, "
-    "log_unanswered=False, log=None)",
+    "log_unanswered=False, log=None, retry=None)",
     create_app: "(service, settings=None)",
     serve: "(service, settings=None, *, on_listening=None)",
     TwoEncoders.load: "(name, *, device='auto', dtype='auto', revision=None, cache_dir=None, "
@@ -332,7 +333,8 @@ def test_the_options_of_a_search_are_those_that_search_spells_out() -> None:
 NOUNS = {
     Passage: "(id, text, metadata=<factory>, source=None)",
     Hit: "(passage, score, score_kind='cosine', first_score=None, first_score_kind=None, "
-    "reranked=False, cut_short=False, fallback=None, truncated=False)",
+    "rerank_score=None, rerank_score_kind=None, reranked=False, cut_short=False, fallback=None, "
+    "truncated=False)",
     Profile: "(*, name='custom', candidates=50, rerank_depth=None, rerank_mode='replace', "
     "fuse_weight=None, pair_length=None, budget_ms=None, late=0, early_margin=None, "
     "early_batches=None, exact=False, ef=None, oversampling=None, rescore=None, "

@@ -101,6 +101,9 @@ def test_ranks_are_fused(three, table_scorer):
     assert scores["a"] == scores["c"] == pytest.approx(1 / 61 + 1 / 63)
     assert ids(found) == "acb"
     assert [hit.first_score for hit in found] == [0.9, 0.7, 0.8]
+    # What a threshold is compared with can be read, also where orders are joined.
+    assert [hit.rerank_score for hit in found] == [1.0, 3.0, 2.0]
+    assert {hit.rerank_score_kind for hit in found} == {"logit"}
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,21 @@ def test_the_faq_answers_takes_thumbs_and_says_when_it_does_not_know(page) -> No
     assert arabic.locator("p").evaluate("e => getComputedStyle(e).direction") == "rtl"
 
 
+def test_there_are_no_thumbs_where_no_feedback_is_kept(page) -> None:
+    """Each was answered with an error."""
+
+    def without_log(route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "faq_feedback": False})
+
+    page.route("**/page/facts", without_log)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    turn = ask(page, "What is your refund policy?")
+    assert "matched" in turn.inner_text()
+    assert turn.locator(".thumbs").count() == 0
+
+
 def test_the_paper_counts_passes_and_measures_this_machine(page) -> None:
     page.click("#tab-paper")
     assert page.locator("#n-said").inner_text() == "10,000"

@@ -15,7 +15,9 @@ from sbert_retriever.tradeoff.files import write_all
 from sbert_retriever.tradeoff.first_stage import Contents, CutVectors, read_contents
 from sbert_retriever.tradeoff.measure import measure_tradeoff
 from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, Grid, Means, operating_points
+from sbert_retriever.tradeoff.records import Timing
 from sbert_retriever.tradeoff.report import recompute, summarise
+from sbert_retriever.tradeoff.timing import timed
 from sbert_retriever.types import Profile
 
 GRID = Grid(depths=(2, 4), dimensions=(16,), late=3, late_rerank=2, early_stops=(6,), profiles=())
@@ -297,3 +299,20 @@ def test_a_grid_says_what_is_wrong_with_it():
         Grid(modes=("swap",))
     with pytest.raises(InputError, match="has a budget"):
         Grid(profiles=(Profile(name="quick", budget_ms=50),))
+
+
+def test_each_query_begins_with_another_point():
+    """Who asks first warms the caches for the rest, and no point is to pay for the others."""
+    asked = []
+
+    def way(name):
+        def ask(query, text):
+            asked.append(name)
+            return Timing(query, len(text), 0.0)
+
+        return ask
+
+    queries = {"1": "x", "2": "xx", "3": "xxx", "4": "x"}
+    times, _ = timed({name: way(name) for name in "abc"}, queries)
+    assert "".join(asked) == "abc" + "abc" + "bca" + "cab" + "abc"
+    assert [timing.encode for timing in times["b"]] == [1, 2, 3, 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,7 +11,7 @@ from sbert_retriever.errors import ReadError
 from sbert_retriever.faq.entries import FaqEntry
 from sbert_retriever.faq.reading.markdown import markdown_drafts
 from sbert_retriever.faq.reading.page import page_drafts
-from sbert_retriever.faq.reading.records import Draft, entries_of
+from sbert_retriever.faq.reading.records import Draft, Placed, check_apart, entries_of
 from sbert_retriever.faq.reading.tables import csv_drafts, json_drafts
 from sbert_retriever.faq.reading.yaml import yaml_drafts
 from sbert_retriever.ingest.decoding import decode
@@ -58,7 +58,21 @@ def read_entries(path: str | PathLike[str]) -> list[FaqEntry]:
     Raises:
         ReadError: It cannot be read, with the line; or it holds no entry.
     """
-    file = Path(path)
+    return [each.entry for each in _placed(Path(path))]
+
+
+def read_all(paths: Iterable[str | PathLike[str]]) -> list[FaqEntry]:
+    """The entries of several files.
+
+    Raises:
+        ReadError: As for `read_entries`; or two files have entries of one id, with both lines.
+    """
+    placed = [each for path in paths for each in _placed(Path(path))]
+    check_apart(placed)
+    return [each.entry for each in placed]
+
+
+def _placed(file: Path) -> list[Placed]:
     reader = _READERS.get(file.suffix.lower())
     source = source_of(file)
     if reader is None:

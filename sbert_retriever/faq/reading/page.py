@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
+from sbert_retriever.counting import counted
 from sbert_retriever.errors import ReadError
 from sbert_retriever.faq.reading.records import Draft
 
@@ -18,29 +19,40 @@ _HIDDEN = {"script", "style", "template"}
 def page_drafts(text: str, source: str) -> Iterator[Draft | ReadError]:
     """The questions of every FAQPage in a page; one without a name or an answer is an error.
 
+    A script about something else may be broken.
+
     Raises:
-        ReadError: There is none, or its JSON is broken.
+        ReadError: There is none, or the JSON of one is broken.
     """
     scripts = _Scripts()
     scripts.feed(text)
     scripts.close()
-    found = False
-    for line, script in scripts.found:
-        for node in _nodes(_parsed(script, line, source)):
-            if _is(node, "FAQPage"):
-                found = True
-                yield from _questions(node, line, source)
-    if not found:
+    values = [(line, _parsed(script, line, source)) for line, script in scripts.found]
+    pages = [
+        (line, node) for line, value in values for node in _nodes(value) if _is(node, "FAQPage")
+    ]
+    for line, node in pages:
+        yield from _questions(node, line, source)
+    if not pages:
+        unread = sum(value is None for _, value in values)
+        broken = f" ({unread} of them no JSON)" if unread else ""
         raise ReadError(
-            f"{source}, line 1: no FAQPage: the page has {len(scripts.found)} scripts of type "
-            f"{_TYPE} and none describes an FAQPage (https://schema.org/FAQPage)"
+            f"{source}, line 1: no FAQPage: the page has {counted(len(values), 'script')} of type "
+            f"{_TYPE}{broken} and none describes an FAQPage (https://schema.org/FAQPage)"
         )
 
 
 def _parsed(script: str, line: int, source: str) -> Any:
+    """What a script says; None where it is broken and about something else.
+
+    Raises:
+        ReadError: It is broken, and speaks of an FAQPage.
+    """
     try:
         return json.loads(script)
     except json.JSONDecodeError as error:
+        if "FAQPage" not in script:
+            return None
         raise ReadError(
             f"{source}, line {line + error.lineno - 1}: not JSON: {error.msg}"
         ) from error

@@ -124,7 +124,22 @@ def _parts(text: str, name: str) -> list[str]:
     return [text.strip()]
 
 
-def entries_of(drafts: Iterable[Draft | ReadError], source: str) -> list[FaqEntry]:
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """An entry, and where it stands.
+
+    Args:
+        entry: The entry.
+        source: The file.
+        line: Where it begins, from 1.
+    """
+
+    entry: FaqEntry
+    source: str
+    line: int
+
+
+def entries_of(drafts: Iterable[Draft | ReadError], source: str) -> list[Placed]:
     """Entries; drafts of one id, or without ids and of one answer, are one entry.
 
     Args:
@@ -151,15 +166,35 @@ def entries_of(drafts: Iterable[Draft | ReadError], source: str) -> list[FaqEntr
             except ReadError as error:
                 faults.append(error)
     taken: dict[str, int] = {}
-    entries: list[FaqEntry] = []
+    entries: list[Placed] = []
     for draft in joined.values():
         try:
-            entries.append(_entry(draft, source, taken))
+            entry = _entry(draft, source, taken)
+            entries.append(Placed(entry=entry, source=source, line=draft.line))
         except ReadError as error:
             faults.append(error)
     if faults:
         raise faults[0] if len(faults) == 1 else _all_of(faults, source)
     return entries
+
+
+def check_apart(placed: Iterable[Placed]) -> None:
+    """Refuse entries of several files that have one id.
+
+    Raises:
+        ReadError: There are such; with both places of the first.
+    """
+    first: dict[str, Placed] = {}
+    twice = [each for each in placed if first.setdefault(each.entry.id, each) is not each]
+    if not twice:
+        return
+    one = twice[0]
+    other = first[one.entry.id]
+    more = f" (and {len(twice) - 1:,} more like it)" if len(twice) > 1 else ""
+    raise ReadError(
+        f"{one.source}, line {one.line}: entry {one.entry.id[:60]!r} is in {other.source}, line "
+        f"{other.line}, too{more}: give each its own id, or write it in one file"
+    )
 
 
 def _all_of(faults: Sequence[ReadError], source: str) -> ReadError:

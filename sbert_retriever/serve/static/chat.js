@@ -6,8 +6,10 @@ import { byId, element, foreign, gauge, milliseconds, number } from "./dom.js";
 const THUMB =
   "M7 10.500v9.500H4v-9.500h3zm0 0 4-7c1.300 0 2.200 1 2 2.300L12.400 9.500H18c1.300 0 2.200 1.200 1.900 2.400l-1.500 6.300c-.200 1-1.100 1.800-2.200 1.800H7";
 let last = null;
+let takesFeedback = false;
 
-export function startChat() {
+export function startChat(facts) {
+  takesFeedback = facts.faq_feedback;
   byId("chat-form").addEventListener("submit", async (event) => {
     event.preventDefault();
     const field = byId("question");
@@ -62,7 +64,7 @@ function answered(question, entry, found) {
     said.append(element("div", { class: "links" }, ...links.map((link) =>
       element("a", { href: link, rel: "noopener noreferrer", target: "_blank", dir: "auto" }, link))));
   }
-  const under = element("div", { class: "under" }, thumbs(question, entry.id));
+  const under = element("div", { class: "under" }, takesFeedback ? thumbs(question, entry.id) : null);
   if (found && found.confidence !== null) under.append(sure(found.confidence));
   if (found) under.append(element("span", {}, milliseconds(found.timings_ms.total)));
   const phrasing = found?.phrasing ?? entry.phrasings[0];

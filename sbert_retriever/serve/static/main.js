@@ -50,7 +50,7 @@ async function start() {
     byId("chatting").hidden = facts.faq_entries === null;
     byId("panel-try").classList.toggle("single", facts.passages === null || facts.faq_entries === null);
     startSearch();
-    startChat();
+    startChat(facts);
     startPaper(facts);
     if (location.hash === "#paper") show("paper", false);
     document.body.dataset.ready = "yes";

@@ -127,6 +127,7 @@ function scalesOf(hits) {
   for (const hit of hits) {
     see(hit.score_kind, hit.score);
     see(hit.first_score_kind, hit.first_score);
+    see(hit.rerank_score_kind, hit.rerank_score);
   }
   return scales;
 }
@@ -150,7 +151,12 @@ function card(hit, scales) {
   const scores = element("div", { class: "scores" });
   if (hit.first_score !== null) {
     scores.append(score("first", hit.first_score_kind, hit.first_score, scales, "first"));
-    scores.append(score(hit.reranked ? "cross-encoder" : "now", hit.score_kind, hit.score, scales, "second"));
+    if (hit.rerank_score !== null) {
+      scores.append(score("cross-encoder", hit.rerank_score_kind, hit.rerank_score, scales, "second"));
+    }
+    if (hit.rerank_score_kind !== hit.score_kind) {
+      scores.append(score("now", hit.score_kind, hit.score, scales, "second"));
+    }
   } else {
     scores.append(score(hit.score_kind, hit.score_kind, hit.score, scales, "first"));
   }
