@@ -19,6 +19,7 @@ SbertError
 │   ├── StoreLockedError               another process holds the folder
 │   ├── StoreClosedError               used after close()
 │   ├── StoreRequestError              the engine refused the request
+│   │   └── StoreAccessError           the server's key, certificate or address is wrong
 │   └── StoreUnavailableError          gave up after retries; says what is in and what is not
 └── InterruptedRunError                a run was stopped and can be resumed
 
@@ -134,6 +135,10 @@ class StoreClosedError(StoreError):
 
 class StoreRequestError(StoreError):
     """The engine refused the request; repeating it would not help."""
+
+
+class StoreAccessError(StoreRequestError):
+    """How the server is asked is wrong, whatever is asked: key, certificate or address."""
 
 
 class StoreUnavailableError(StoreError):

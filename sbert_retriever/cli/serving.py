@@ -115,6 +115,7 @@ def serve(
     """Serve a collection and its FAQ over HTTP, with a page to try them at /."""
     _need("fastapi", "serve", "serve over HTTP")
     _need("uvicorn", "serve", "serve over HTTP")
+    from sbert_retriever.index.steps import RetryPolicy
     from sbert_retriever.serve import ServeSettings, open_service
     from sbert_retriever.serve import serve as run
     from sbert_retriever.serve.keys import read_keys
@@ -147,6 +148,7 @@ def serve(
         device=device,
         dtype=dtype,
         api_key=qdrant_api_key,
+        retry=RetryPolicy(deadline_s=settings.patience_s),
     )
     service.paper.report = report
     try:

@@ -41,11 +41,13 @@ class Fault:
         transient: Whether the same call may succeed later.
         sentence: What happened; empty where the exception is not an engine's or a client's.
         retry_after_s: Seconds the server asked us to wait, if it did.
+        access: Whether any other call would fare alike: the key, certificate or address is wrong.
     """
 
     transient: bool
     sentence: str
     retry_after_s: float | None = None
+    access: bool = False
 
 
 def classify(error: BaseException) -> Fault:
@@ -62,7 +64,8 @@ def classify(error: BaseException) -> Fault:
         return _of_source(error)
     if isinstance(error, JSONDecodeError | UnicodeDecodeError | AssertionError):
         # What the client says of an answer that is a page, or JSON of another kind.
-        return Fault(False, f"what answered is no Qdrant server ({error}): check the address"[:500])
+        said = f"what answered is no Qdrant server ({error}): check the address"[:500]
+        return Fault(False, said, access=True)
     if isinstance(error, QdrantException):
         # The client gives this for a Retry-After that is a date; the limit itself is passing.
         return Fault("Retry-After" in str(error), f"the server answered oddly: {error}")
@@ -84,7 +87,7 @@ def _of_status(error: UnexpectedResponse) -> Fault:
     body = error.content.decode("utf-8", "replace").strip()[:500]
     sentence = f"the server answered {status} {error.reason_phrase}: {body}"
     if status in (401, 403):
-        sentence += _KEY_HINT
+        return Fault(False, sentence + _KEY_HINT, access=True)
     return Fault(status in _PASSING_STATUS, sentence + _index_hint(body))
 
 
@@ -92,7 +95,7 @@ def _of_source(source: object) -> Fault:
     if isinstance(source, httpx.TimeoutException):
         return Fault(True, "the server did not answer in time")
     if _UNTRUSTED in str(source):
-        return Fault(False, f"the server's certificate is not trusted: {source}{_TRUST_HINT}")
+        return _untrusted(source)
     if isinstance(source, httpx.TransportError):
         return Fault(True, f"the server cannot be reached: {source or type(source).__name__}")
     return Fault(False, f"the server's answer cannot be read: {source}"[:500])
@@ -104,10 +107,15 @@ def _of_rpc(error: grpc.RpcError) -> Fault:
     name = code.name if code is not None else "error"
     sentence = f"the server answered {name}: {details}"[:500]
     if _UNTRUSTED in str(details):
-        return Fault(False, f"the server's certificate is not trusted: {details}{_TRUST_HINT}")
+        return _untrusted(details)
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        sentence += _KEY_HINT
+        return Fault(False, sentence + _KEY_HINT, access=True)
     return Fault(code in _PASSING_CODES, sentence + _index_hint(details or ""))
+
+
+def _untrusted(said: object) -> Fault:
+    sentence = f"the server's certificate is not trusted: {said}{_TRUST_HINT}"
+    return Fault(False, sentence, access=True)
 
 
 def _index_hint(said: str) -> str:

@@ -20,6 +20,7 @@ from sbert_retriever.errors import (
     CollectionNotFoundError,
     ModelError,
     SbertError,
+    StoreAccessError,
     StoreRequestError,
     StoreUnavailableError,
 )
@@ -229,6 +230,8 @@ def translated(error: BaseException, *, gone: str | None = None) -> BaseExceptio
     fault = classify(error)
     if fault.transient:
         return StoreUnavailableError(f"{fault.sentence}; gave up after trying again")
+    if fault.access:
+        return StoreAccessError(fault.sentence)
     if fault.sentence:
         return StoreRequestError(fault.sentence)
     return error

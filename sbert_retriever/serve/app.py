@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
@@ -31,6 +31,7 @@ _ABOUT = (
     "OpenAI's shape, and a cross-encoder in the shape of Jina's and Cohere's clients."
 )
 
+_PAUSE_S = 5.0
 _ROUTES = (search_routes, faq_routes, rerank_routes, embedding_routes, health_routes, page_routes)
 
 
@@ -71,16 +72,27 @@ def create_app(service: Service, settings: ServeSettings | None = None) -> FastA
 def _lifespan(calls: Calls) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(asyncio.to_thread(calls.service.warm_up))
+        stopping = asyncio.Event()
+        warming = asyncio.create_task(_warmed_up(calls.service, stopping))
         log("listening", host=calls.settings.host, port=calls.settings.port)
         try:
             yield
         finally:
+            stopping.set()
             await asyncio.gather(warming, return_exceptions=True)
             await asyncio.to_thread(calls.close)
             log("stopped")
 
     return lifespan
+
+
+async def _warmed_up(service: Service, stopping: asyncio.Event) -> None:
+    """Make a service ready, again and again while that fails for what can pass."""
+    while await asyncio.to_thread(service.warm_up):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), _PAUSE_S)
+        if stopping.is_set():
+            return
 
 
 def _describe_keys(app: FastAPI, settings: ServeSettings) -> None:

@@ -5,6 +5,7 @@ The service holds the folder, so that the command line cannot do it meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -18,7 +19,8 @@ _CURVE_POINTS = 20
 
 
 def learning_routes(router: APIRouter, calls: Calls) -> None:
-    """Add the routes to those of the FAQ."""
+    """Add the routes to those of the FAQ: one at a time looks all its questions up."""
+    learning = asyncio.Lock()
 
     # A body is wanted, if an empty object: what has none could be sent from any web page.
     @router.post(
@@ -28,7 +30,7 @@ def learning_routes(router: APIRouter, calls: Calls) -> None:
         summary="Learn from the feedback that was kept when to answer",
     )
     async def calibrate(asked: FaqCalibration) -> Response:
-        return await calls.answer(lambda _: _calibrated(calls, asked))
+        return await calls.answer(lambda _: _calibrated(calls, asked), turn=learning)
 
     @router.get(
         "/gaps",
@@ -41,7 +43,7 @@ def learning_routes(router: APIRouter, calls: Calls) -> None:
         min_size: Annotated[int, Query(ge=1, le=1_000_000)] = 2,
         limit: Annotated[int, Query(ge=1, le=1000)] = 20,
     ) -> Response:
-        return await calls.answer(lambda _: _gaps(calls, threshold, min_size, limit))
+        return await calls.answer(lambda _: _gaps(calls, threshold, min_size, limit), turn=learning)
 
 
 def _calibrated(calls: Calls, asked: FaqCalibration) -> dict[str, Any]:

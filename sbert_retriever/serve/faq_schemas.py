@@ -43,11 +43,18 @@ class FaqEntryBody(OwnRequest):
 
     answer: str = Field(min_length=1, max_length=100_000)
     phrasings: list[ShortText] = Field(
-        min_length=1, max_length=1000, description="Questions that it answers; the first is shown."
+        min_length=1,
+        max_length=1000,
+        fail_fast=True,
+        description="Questions that it answers; the first is shown.",
     )
-    tags: list[Annotated[str, Field(max_length=200)]] = Field(default=[], max_length=100)
+    tags: list[Annotated[str, Field(max_length=200)]] = Field(
+        default=[], max_length=100, fail_fast=True
+    )
     language: str | None = Field(None, max_length=50)
-    links: list[Annotated[str, Field(max_length=2000)]] = Field(default=[], max_length=100)
+    links: list[Annotated[str, Field(max_length=2000)]] = Field(
+        default=[], max_length=100, fail_fast=True
+    )
 
 
 class FaqEntryWhole(FaqEntryBody):

@@ -10,26 +10,31 @@ from starlette.exceptions import HTTPException
 
 from sbert_retriever.errors import (
     CollectionNotFoundError,
+    GivenUpError,
     InputError,
     InputTypeError,
     SbertError,
-    StoreClosedError,
+    StoreAccessError,
+    StoreError,
     StoreRequestError,
-    StoreUnavailableError,
     TextTooLongError,
 )
-from sbert_retriever.serve.gate import error_body
+from sbert_retriever.serve.gate import NOTED, error_body
+from sbert_retriever.serve.logs import LOGGER
+from sbert_retriever.serve.reasons import reason
 from sbert_retriever.serve.schemas import ErrorAnswer
 from sbert_retriever.serve.workers import BusyError, OverdueError
 
-_STATUS: dict[type[Exception], int] = {
+_STATUS: dict[type[Exception], int] = {  # the first that fits
     CollectionNotFoundError: 404,
-    StoreClosedError: 503,
-    StoreUnavailableError: 503,
+    StoreAccessError: 503,  # the key is the service's, and no fault of who asks
     StoreRequestError: 400,
+    StoreError: 503,
     TextTooLongError: 400,
+    GivenUpError: 503,
     InputError: 400,
     InputTypeError: 400,
+    SbertError: 500,
 }
 _MEANINGS = {
     400: "The request cannot be answered as it is; the message says why.",
@@ -83,8 +88,10 @@ def problem(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 async def _invalid(_: Request, error: Exception) -> Response:
     """Which field is wrong, and why, without what was written there."""
-    found = error.errors() if isinstance(error, RequestValidationError) else []
-    first = found[0] if found else {"loc": (), "msg": "it cannot be read"}
+    found = error.errors() if isinstance(error, RequestValidationError) else ()
+    first = next(iter(found), {"loc": (), "msg": "it cannot be read"})
+    # A field of several types has an error of each, of which this one says what to do.
+    first = next((each for each in found if each["type"] == "too_long"), first)
     place = ".".join(str(part) for part in first["loc"][1:] if isinstance(part, str | int))
     return problem(422, f"{_clean(place) or 'the body'}: {first['msg']}")
 
@@ -107,12 +114,15 @@ async def _overdue(_: Request, __: Exception) -> Response:
     return problem(504, "it took too long: ask for less, or give it more time (--timeout-s)")
 
 
-async def _ours(_: Request, error: Exception) -> Response:
-    for kind, status in _STATUS.items():
-        if isinstance(error, kind):
-            headers = {"retry-after": "5"} if status == 503 else None
-            return problem(status, _clean(str(error)), headers)
-    raise error
+async def _ours(request: Request, error: Exception) -> Response:
+    """What the caller did wrong, in full; what the service did wrong, by its kind."""
+    status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+    if status < 500:
+        return problem(status, _clean(str(error)))
+    kind = type(error).__name__
+    request.scope.get(NOTED, {})["error"] = kind
+    LOGGER.error("fault", exc_info=error, extra={"fields": {"status": status}})
+    return problem(status, reason(error), {"retry-after": "5"} if status == 503 else None)
 
 
 def _clean(text: str) -> str:

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from sbert_retriever.errors import InputError
 from sbert_retriever.serve.app import create_app
+from sbert_retriever.serve.listening import HeadTimedProtocol
 from sbert_retriever.serve.logs import logging_to
 from sbert_retriever.serve.service import Service
 from sbert_retriever.serve.settings import ServeSettings
@@ -73,7 +74,7 @@ class _Server(uvicorn.Server):
 def _config(app: FastAPI, settings: ServeSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=HeadTimedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

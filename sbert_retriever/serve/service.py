@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from sbert_retriever.errors import CollectionNotFoundError, InputError, SbertError
+from sbert_retriever.errors import CollectionNotFoundError, InputError, StoreUnavailableError
+from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.serve.logs import LOGGER
 from sbert_retriever.serve.models import SharedModels, Wanted
 from sbert_retriever.serve.paper import Paper
+from sbert_retriever.serve.reasons import reason
 
 if TYPE_CHECKING:
     from sbert_retriever.faq import Faq
     from sbert_retriever.types import Encoder, RetrieverInfo
 
 _WARM_UP = "water"
+# A request asks a server more than once, and has half a minute.
+_PATIENCE = RetryPolicy(deadline_s=5.0)
 
 
 @dataclass
@@ -73,22 +77,30 @@ class Service:
             )
         return self.faq
 
-    def warm_up(self) -> None:
-        """Load what the first question needs; `ready` or `failure` says how it went."""
+    def warm_up(self) -> bool:
+        """Load what the first question needs; `ready` or `failure` says how it went.
+
+        Returns:
+            Whether it failed for what can pass, so that another try may go better.
+        """
         try:
-            self.models.encoder.warm_up()
-            self.models.encoder.encode_queries([_WARM_UP])
-            if self.faq is not None:
-                self.faq.warm_up()
-            if self.retriever is not None:
-                profile = self.retriever.profile
-                self.searched(rerank=profile is not None and profile.reranks).search(_WARM_UP, 1)
+            self._warm_up()
         except Exception as error:  # of whatever kind: nobody else would hear of it
-            named = f"{type(error).__name__}, see the log"
-            self.failure = str(error) if isinstance(error, SbertError) else named
-            LOGGER.error("not ready", exc_info=error)
-        else:
-            self.ready = True
+            self.failure = reason(error)
+            # No user has asked yet whom its words could quote.
+            LOGGER.error("not ready", exc_info=error, extra={"fields": {"message": str(error)}})
+            return isinstance(error, StoreUnavailableError)
+        self.ready, self.failure = True, None
+        return False
+
+    def _warm_up(self) -> None:
+        self.models.encoder.warm_up()
+        self.models.encoder.encode_queries([_WARM_UP])
+        if self.faq is not None:
+            self.faq.warm_up()
+        if self.retriever is not None:
+            profile = self.retriever.profile
+            self.searched(rerank=profile is not None and profile.reranks).search(_WARM_UP, 1)
 
     def info(self) -> RetrieverInfo | None:
         """What is known of the collection."""
@@ -116,6 +128,7 @@ def open_service(
     faq_rerank: bool = False,
     log_unanswered: bool = False,
     log: str | PathLike[str] | None = None,
+    retry: RetryPolicy | None = None,
 ) -> Service:
     """Open a collection, an FAQ, or both, to be served.
 
@@ -132,13 +145,17 @@ def open_service(
         faq_rerank: Whether the cross-encoder looks at the FAQ's best entries again.
         log_unanswered: As for `Faq.open`.
         log: As for `Faq.open`; feedback on an FAQ of a server needs it.
+        retry: How long a call of a server that failed in passing is tried again; None is 5
+            seconds, so that a request tells of it within its own time.
 
     Raises:
         CollectionNotFoundError: Neither is there.
         ContractError: One was built with another model.
         InputError: Both are there, and were built with different models.
+        StoreUnavailableError: No server answered within a few seconds.
     """
-    settings: dict[str, Any] = {"device": device, "dtype": dtype, "api_key": api_key}
+    reached: dict[str, Any] = {"api_key": api_key, "retry": retry or _PATIENCE}
+    settings: dict[str, Any] = {"device": device, "dtype": dtype, **reached}
     with ExitStack() as undone:
         first = _existing(undone, location, collection_name, model=model, tenant=tenant, **settings)
         second = _existing(undone, location, faq_name, model=model, **settings)
@@ -151,7 +168,7 @@ def open_service(
         models = _shared(opened, reranker, settings)
         served = Service(models, closing=opened)
         undone.callback(served.close)
-        common: dict[str, Any] = {"model": models.encoder, "api_key": api_key, "create": False}
+        common: dict[str, Any] = {"model": models.encoder, "create": False, **reached}
         if first is not None:
             served.retriever = Retriever.open(
                 location, collection_name=collection_name, tenant=tenant, **common

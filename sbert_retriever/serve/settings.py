@@ -10,9 +10,10 @@ from sbert_retriever.errors import InputError
 from sbert_retriever.serve.keys import Keys
 from sbert_retriever.types.checks import whole
 
-MOST_K, MOST_TEXT = 1000, 20_000
+MOST_K, MOST_TEXT, MOST_BATCH = 1000, 20_000, 100_000
 """What requests may ask for at most, whatever the settings: it stands in the OpenAPI schema."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LONGEST_PATIENCE_S = 5.0
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")
 
 
@@ -28,7 +29,7 @@ class ServeSettings:
         queue: Requests that may wait for their turn; the next ones get 429.
         timeout_s: Seconds after which a request is answered with 504.
         max_body: Bytes of a request's body.
-        max_batch: Texts to embed, or documents to rerank, in a request.
+        max_batch: Texts to embed, or documents to rerank, in a request; 100,000 at most.
         max_k: Hits of a search; 1,000 at most.
         max_text: Characters of a question; 20,000 at most.
         origins: Web pages of other origins that may ask, such as "https://example.org"; "*" is
@@ -56,7 +57,8 @@ class ServeSettings:
     def __post_init__(self) -> None:
         for name in ("threads", "max_body", "max_batch", "max_k", "max_text"):
             whole(name, getattr(self, name), least=1)
-        for name, most in (("max_k", MOST_K), ("max_text", MOST_TEXT)):
+        bounds = (("max_batch", MOST_BATCH), ("max_k", MOST_K), ("max_text", MOST_TEXT))
+        for name, most in bounds:
             if getattr(self, name) > most:
                 raise InputError(f"{name} is {getattr(self, name):,}, expected {most:,} at most")
         whole("queue", self.queue, least=0)
@@ -77,6 +79,14 @@ class ServeSettings:
     def loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return self.host in _LOOPBACK
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds for which a Qdrant server that does not answer is asked again.
+
+        A request may ask it more than once, and should tell of it before its own time is over.
+        """
+        return min(_LONGEST_PATIENCE_S, self.timeout_s / 3)
 
     @property
     def open_to_all(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sbert_retriever import Passage, Retriever
-from sbert_retriever.errors import StoreRequestError, StoreUnavailableError
+from sbert_retriever.errors import StoreAccessError, StoreRequestError, StoreUnavailableError
 from sbert_retriever.index import batches
 from sbert_retriever.index.connection import connect
 from sbert_retriever.index.faults import classify
@@ -152,8 +152,14 @@ def test_a_final_fault_is_not_tried_again(listening, status):
 
 
 def test_a_refused_key_says_where_keys_come_from(listening):
-    with pytest.raises(StoreRequestError, match="QDRANT_API_KEY"):
+    with pytest.raises(StoreAccessError, match="QDRANT_API_KEY"):
         write(listening((401, {}, 0)), 1)
+
+
+def test_a_refused_request_is_no_refused_key(listening):
+    with pytest.raises(StoreRequestError) as raised:
+        write(listening((400, {}, 0)), 1)
+    assert not isinstance(raised.value, StoreAccessError)
 
 
 class RpcError(grpc.RpcError):

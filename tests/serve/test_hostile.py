@@ -13,12 +13,21 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
+from pydantic import ValidationError
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
     status_code_conformance,
+)
+
+from sbert_retriever.serve.faq_schemas import FaqEntryBody
+from sbert_retriever.serve.schemas import (
+    EmbeddingsRequest,
+    PoolingRequest,
+    RerankRequest,
+    SearchRequest,
 )
 
 SECRET = "my-very-private-question"
@@ -95,6 +104,77 @@ def test_json_that_is_none_is_refused(served, body: bytes) -> None:
         answer = client.post("/search", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.json()["error"]["message"]
+
+
+MANY = 50_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        ("/v1/embeddings", {"input": [{}] * MANY}, "input.str: Input should be a valid string"),
+        ("/v1/embeddings", {"input": [["a"]] * MANY}, "input.str: Input should be a valid string"),
+        ("/v1/embeddings", {"input": [["a"] * MANY]}, "input.str: Input should be a valid string"),
+        ("/v1/embeddings", {"input": ["a"] * (100_001)}, "at most 100000 items"),
+        (
+            "/rerank",
+            {"query": "a", "documents": [{}] * MANY},
+            "documents.0.str: Input should be a valid string",
+        ),
+        ("/rerank", {"query": "a", "documents": ["a"] * (100_001)}, "at most 100000 items"),
+        (
+            "/search",
+            {"query": "a", **{f"x{n}": 0 for n in range(MANY)}},
+            "x0: Extra inputs are not permitted",
+        ),
+        (
+            "/search",
+            {"query": "a", "fusion": {f"x{n}": 0 for n in range(MANY)}},
+            "fusion.x0: Extra inputs are not permitted",
+        ),
+        (
+            "/faq/entries",
+            {"id": "a", "answer": "b", "phrasings": [0] * MANY},
+            "phrasings.0: Input should be a valid string",
+        ),
+        (
+            "/paper/pooling",
+            {"sentences": [0] * MANY},
+            "sentences.0: Input should be a valid string",
+        ),
+    ],
+)
+def test_of_a_body_with_many_faults_one_is_told(served, path: str, body, says: str) -> None:
+    answer = served.post(path, body)
+    assert answer.status_code == 422
+    message = answer.json()["error"]["message"]
+    assert says in message
+    assert len(message) < 200
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "most"),
+    [
+        (EmbeddingsRequest, {"input": [{}] * 1000}, 4),
+        (EmbeddingsRequest, {"input": [["a"]] * 1000}, 4),
+        (EmbeddingsRequest, {"input": [["a"] * 1000]}, 4),
+        (RerankRequest, {"query": "a", "documents": [{}] * 1000}, 2),
+        (SearchRequest, {"query": "a", **{f"x{n}": 0 for n in range(1000)}}, 1),
+        (SearchRequest, {"query": "a", "fusion": {f"x{n}": 0 for n in range(1000)}}, 1),
+        (FaqEntryBody, {"answer": "a", "phrasings": [""] * 1000}, 1),
+        (
+            FaqEntryBody,
+            {"answer": "a", "phrasings": ["a"], "tags": [0] * 99, "links": [0] * 99},
+            2,
+        ),
+        (PoolingRequest, {"sentences": [0] * 1000}, 1),
+    ],
+)
+def test_faults_of_a_body_are_not_all_counted(schema, body, most: int) -> None:
+    """Millions of them were put into words, one by one, while nobody else was answered."""
+    with pytest.raises(ValidationError) as caught:
+        schema.model_validate(body)
+    assert caught.value.error_count() <= most
 
 
 @pytest.mark.parametrize(

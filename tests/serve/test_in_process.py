@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import io
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from qdrant_client import QdrantClient
 
 from sbert_retriever import Faq, FaqEntry, Passage, Retriever
+from sbert_retriever.errors import (
+    DeviceError,
+    GivenUpError,
+    InputError,
+    ReadError,
+    StoreAccessError,
+    StoreClosedError,
+    StoreError,
+    StoreLockedError,
+    StoreUnavailableError,
+)
 from sbert_retriever.faq import Thresholds
+from sbert_retriever.faq.notebook import Notebook
+from sbert_retriever.index.steps import RetryPolicy
 from sbert_retriever.rerank import Reranker
-from sbert_retriever.serve import ServeSettings, create_app, open_service
+from sbert_retriever.serve import ServeSettings, Service, create_app, open_service
 from sbert_retriever.serve.keys import Keys
+from sbert_retriever.serve.logs import logging_to
+from sbert_retriever.serve.models import SharedModels
 from sbert_retriever.serve.scorer import SharedScorer
 from sbert_retriever.testing import HashEncoder
 
@@ -41,9 +61,14 @@ def client(tmp_path: Path) -> Iterator[Client]:
         faq.add(ENTRIES)
     with ExitStack() as opened:
 
-        def open_(*, log_unanswered: bool = False, **settings: object) -> TestClient:
+        def open_(
+            *, log_unanswered: bool = False, retry: RetryPolicy | None = None, **settings: object
+        ) -> TestClient:
             service = open_service(
-                tmp_path, model=HashEncoder(dim=256), log_unanswered=log_unanswered
+                tmp_path,
+                model=HashEncoder(dim=256),
+                log_unanswered=log_unanswered,
+                retry=retry,
             )
             service.asked()._conversation.judge.thresholds = WORDS
             app = create_app(service, ServeSettings(**settings))
@@ -180,6 +205,19 @@ def test_what_was_asked_in_vain_is_put_together_while_the_service_runs(client: C
     assert asked.get("/faq/gaps", params={"threshold": 2}).status_code == 422
 
 
+def test_the_page_is_told_whether_feedback_can_be_kept(client: Client) -> None:
+    """It offered thumbs where each was refused, and of no log it was said that it has no gaps."""
+    asked = client()
+    assert asked.get("/page/facts").json()["faq_feedback"] is True
+    asked.app.state.service.asked()._notebook = Notebook(None)  # as on a server without --log
+    assert asked.get("/page/facts").json()["faq_feedback"] is False
+    said = {"question": "when are you open", "entry": "hours", "good": True}
+    for answer in (asked.post("/faq/feedback", json=said), asked.get("/faq/gaps")):
+        assert (answer.status_code, "--log FILE" in answer.text) == (400, True)
+    asked.app.state.service.faq = None
+    assert asked.get("/page/facts").json()["faq_feedback"] is False
+
+
 def test_other_pages_set_nothing_off(client: Client) -> None:
     """Any page could have what was asked in vain put together, again and again, as a picture."""
     foreign = {"sec-fetch-site": "cross-site"}
@@ -250,6 +288,145 @@ def test_pairs_are_made_ready_once_to_be_scored_and_counted(client: Client) -> N
         (1, pytest.approx(0.880797, abs=1e-6)),
         (0, 0.5),
     ]
+
+
+class _Unready(Service):
+    """A service that is ready at its third try."""
+
+    failing: Exception
+    tries = 0
+
+    def _warm_up(self) -> None:
+        self.tries += 1
+        if self.tries < 3:
+            raise self.failing
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StoreUnavailableError("http://host:6333 is away"), 200), (InputError("no model"), 503)],
+)
+def test_a_service_that_could_not_be_made_ready_is_tried_again_where_that_can_pass(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    """It was tried once, and said for ever that it had failed."""
+    monkeypatch.setattr("sbert_retriever.serve.app._PAUSE_S", 0.01)
+    service = _Unready(SharedModels(HashEncoder()))
+    service.failing = error
+    with TestClient(create_app(service), base_url="http://localhost") as asked:
+        _until(lambda: service.tries == 3 if status == 200 else service.failure is not None)
+        _until(lambda: asked.get("/readyz").status_code == status)
+        found = asked.get("/readyz").json()
+    assert service.tries == (3 if status == 200 else 1)
+    if status == 200:
+        assert found == {"status": "ready", "reason": None}
+    else:
+        assert found["reason"] == "a setting of the service cannot be used, see its log"
+
+
+QUICK = RetryPolicy(deadline_s=0.1)
+
+
+def test_a_server_that_is_away_is_told_of_in_time(client: Client) -> None:
+    """It was asked again for a minute, and the requests got 504 after half of one."""
+    asked = client(retry=QUICK)
+    service = asked.app.state.service
+    held = [each.store.connection for each in (service.retriever, service.faq.retriever)]
+    assert [each.retry for each in held] == [QUICK, QUICK]
+    own = [each.client for each in held]
+    away = QdrantClient("http://127.0.0.1:9", timeout=1, check_compatibility=False)
+    try:
+        for each in held:
+            each.client = away
+        for path, body in [
+            ("/search", {"query": "Chapter 1."}),
+            ("/faq/ask", {"question": "When are you open?"}),
+            ("/faq/entries", {"id": "a", "answer": "b", "phrasings": ["c"]}),
+        ]:
+            answer = asked.post(path, json=body)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            assert answer.json()["error"]["message"] == (
+                "the Qdrant server behind the service does not answer, see its log"
+            )
+    finally:
+        for each, client_ in zip(held, own, strict=True):
+            each.client = client_
+        away.close()
+    assert asked.post("/search", json={"query": "Chapter 1."}).status_code == 200
+
+
+def test_a_server_is_asked_again_for_less_time_than_a_request_has(client: Client) -> None:
+    service = client().app.state.service
+    for each in (service.retriever, service.faq.retriever):
+        assert each.store.connection.retry.deadline_s == 5.0
+    assert ServeSettings().patience_s == 5.0
+    assert ServeSettings(timeout_s=3.0).patience_s == 1.0
+
+
+TROUBLE: dict[Exception, int] = {
+    StoreError("the disk of /a/place is full"): 503,
+    StoreLockedError("/a/place is held"): 503,
+    StoreClosedError("/a/place was closed"): 503,
+    StoreAccessError("the server answered 401 at /a/place"): 503,
+    GivenUpError("given up at /a/place"): 503,
+    DeviceError("no device for /a/place"): 500,
+    ReadError("/a/place cannot be read"): 500,
+}
+
+
+def test_trouble_of_the_service_is_told_by_its_kind_and_logged(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, and a key of the service that was refused, were faults of whoever asked."""
+    asked = client()
+    for (error, status), texts in product(TROUBLE.items(), (False, True)):
+        failing = Mock(side_effect=error)
+        monkeypatch.setattr(asked.app.state.service.retriever, "search_detailed", failing)
+        stream = io.StringIO()
+        with logging_to(stream, texts=texts):
+            answer = asked.post("/search", json={"query": "Chapter 1."})
+        assert answer.status_code == status
+        assert "/a/place" not in answer.text
+        assert answer.json()["error"]["message"].endswith("log")
+        assert ("retry-after" in answer.headers) is (status == 503)
+        fault, request = map(json.loads, stream.getvalue().splitlines())
+        assert (fault["event"], fault["error"]["type"]) == ("fault", type(error).__name__)
+        assert fault["error"].get("message") == (str(error) if texts else None)
+        assert (request["event"], request["error"]) == ("request", type(error).__name__)
+
+
+def test_one_at_a_time_learns(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once took twice the memory, and as many as there are threads left none."""
+    asked, gate, begun = client(threads=2), threading.Event(), threading.Event()
+    faq = asked.app.state.service.asked()
+    under_way, most = 0, 0
+
+    def slow(*_: Any, **__: Any) -> list[Any]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        begun.set()
+        gate.wait(PATIENCE_S)
+        under_way -= 1
+        return []
+
+    def refused(*_: Any, **__: Any) -> None:
+        slow()
+        raise InputError("nothing was learned")
+
+    monkeypatch.setattr(faq, "gaps", slow)
+    monkeypatch.setattr(faq, "calibrate", refused)
+    with ThreadPoolExecutor(4) as pool:
+        gaps = [pool.submit(asked.get, "/faq/gaps") for _ in range(2)]
+        learned = [pool.submit(asked.post, "/faq/calibrate", json={}) for _ in range(2)]
+        try:
+            assert begun.wait(PATIENCE_S)
+            assert asked.post("/search", json={"query": "Chapter 1."}).status_code == 200
+        finally:
+            gate.set()
+        assert [each.result(PATIENCE_S).status_code for each in gaps] == [200] * 2
+        assert [each.result(PATIENCE_S).status_code for each in learned] == [400] * 2
+    assert most == 1
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -6,28 +6,59 @@ import asyncio
 import io
 import json
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import uvicorn
 
 from sbert_retriever import Faq, FaqEntry, Passage, Retriever
-from sbert_retriever.errors import ContractError, InputError, InputTypeError, ReadError
+from sbert_retriever.errors import (
+    ContractError,
+    InputError,
+    InputTypeError,
+    ModelFormatError,
+    ReadError,
+    StoreUnavailableError,
+)
 from sbert_retriever.index.edge import shard
-from sbert_retriever.serve import ServeSettings, Service, open_service
+from sbert_retriever.rerank import Reranker
+from sbert_retriever.serve import ServeSettings, Service, create_app, open_service, paper
 from sbert_retriever.serve.calls import Calls
 from sbert_retriever.serve.gate import Gate
 from sbert_retriever.serve.keys import Keys, read_keys
+from sbert_retriever.serve.listening import HeadTimedProtocol
 from sbert_retriever.serve.logs import LOGGER, log, logging_to
 from sbert_retriever.serve.metrics import Metrics
 from sbert_retriever.serve.models import SharedModels, Wanted
-from sbert_retriever.serve.run import _listener, _Server
+from sbert_retriever.serve.paper import Turns
+from sbert_retriever.serve.run import _config, _listener, _Server
+from sbert_retriever.serve.scorer import SharedScorer
 from sbert_retriever.serve.workers import BusyError, OverdueError, Workers
 from sbert_retriever.testing import HashEncoder
 from sbert_retriever.types import Profile
 
 KEY = "0123456789abcdef"
+PATIENCE_S = 60.0
+
+
+class OverlapScorer:
+    """Says how long pairs are."""
+
+    score_kind = "logit"
+
+    def prepare(self, pairs: Any, *, max_length: int | None = None) -> Any:
+        lengths = np.array([len(query) + len(text) for query, text in pairs])
+        return SimpleNamespace(
+            lengths=lengths,
+            truncated=np.zeros(len(lengths), dtype=bool),
+            score=lambda indexes: lengths[indexes].astype(np.float32),
+        )
 
 
 # Workers --------------------------------------------------------------------------------
@@ -222,16 +253,25 @@ def test_a_variable_that_was_not_filled_in_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "says", "passing"),
     [
-        (RuntimeError("CUDA error: out of memory"), "RuntimeError, see the log"),
-        (InputError("there is no such model"), "there is no such model"),
+        (RuntimeError("CUDA error: out of memory"), "RuntimeError, see the log", False),
+        (InputError("/a/place is no model"), "a setting of the service cannot be used", False),
+        (ModelFormatError("/a/place is no model"), "a model of the service cannot be", False),
+        (
+            StoreUnavailableError("no answer of /a/place"),
+            "server behind the service does not",
+            True,
+        ),
     ],
 )
 def test_whatever_keeps_models_from_loading_is_told(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, says: str, passing: bool
 ) -> None:
-    """Errors of libraries were swallowed, and the service said for ever that it was starting."""
+    """Errors of libraries were swallowed, and the service said for ever that it was starting.
+
+    Its own named folders and addresses to whoever asked.
+    """
 
     def failing() -> None:
         raise error
@@ -240,11 +280,14 @@ def test_whatever_keeps_models_from_loading_is_told(
     monkeypatch.setattr(service.models.encoder, "warm_up", failing)
     stream = io.StringIO()
     with logging_to(stream, texts=False):
-        service.warm_up()
+        assert service.warm_up() is passing
     service.close()
-    assert (service.ready, service.failure) == (False, says)
+    assert service.ready is False
+    assert says in str(service.failure)
+    assert "/a/place" not in str(service.failure)
     line = json.loads(stream.getvalue())
     assert (line["event"], line["error"]["type"]) == ("not ready", type(error).__name__)
+    assert line["message"] == str(error)
 
 
 def test_a_service_that_does_not_open_holds_no_folder(tmp_path: Path) -> None:
@@ -295,6 +338,109 @@ def test_a_host_that_is_no_name_is_refused(host: str) -> None:
         pass
 
 
+# Connections ----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[int]:
+    """A service in this event loop; its port."""
+    settings = ServeSettings(port=0)
+    app = create_app(Service(SharedModels(HashEncoder())), settings)
+    server = _Server(_config(app, settings))
+    with _listener(settings) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        await serving
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nhost: loc"])
+async def test_a_connection_without_a_request_is_closed(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """It was held for ever."""
+    monkeypatch.setattr(HeadTimedProtocol, "head_s", 0.05)
+    async with listening() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+        writer.close()
+
+
+async def test_a_head_that_comes_byte_by_byte_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each byte began the time anew, also after an answer."""
+    monkeypatch.setattr(HeadTimedProtocol, "head_s", 0.05)
+    async with listening() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        read = asyncio.create_task(reader.read())
+        writer.write(b"GET /healthz HTTP/1.1\r\nx: ")
+        deadline = monotonic() + PATIENCE_S
+        while not read.done():
+            assert monotonic() < deadline
+            writer.write(b"x")
+            await asyncio.sleep(0.01)
+        writer.close()
+
+
+async def test_a_request_that_is_answered_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body has the time of a request, and an answer too."""
+    monkeypatch.setattr(HeadTimedProtocol, "head_s", 0.05)
+    async with listening() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        lines = ("POST /v1/embeddings HTTP/1.1", "host: localhost", "connection: close")
+        typed = ("content-type: application/json", "content-length: 14")
+        writer.write("\r\n".join([*lines, *typed, "", ""]).encode())
+        await asyncio.sleep(0.2)
+        writer.write(b'{"input": "a"}')
+        answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        assert answer.startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+# Measuring ------------------------------------------------------------------------------
+
+
+def test_what_is_waited_for_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def pass_(seconds: float) -> float:
+        nonlocal now
+        now += seconds
+        return now
+
+    def turn(function: Any, *args: Any) -> Any:
+        pass_(10.0)
+        return function(*args)
+
+    monkeypatch.setattr(paper, "perf_counter", lambda: now)
+    turns = Turns(turn)
+    before = turns.clock()
+    assert turns(pass_, 3.0) == 13.0
+    pass_(2.0)
+    assert turns.clock() - before == 5.0
+
+
+def test_others_have_their_turn_while_the_paper_is_measured() -> None:
+    """The models were held from the first sentence to the last pair, for minutes perhaps."""
+    models = SharedModels(HashEncoder())
+    models._scorer = OverlapScorer()
+    models._reranker = Reranker(SharedScorer(models._scorer, turn=models.turn))
+    turns = []
+    service = Service(models)
+    turn = models.turn
+    models.turn = lambda *args: turns.append(args) or turn(*args)
+    report = service.paper.efficiency()
+    service.close()
+    assert (report["sentences"], report["sampled_pairs"]) == (500, 64)
+    assert report["bi_encoder"].startswith(HashEncoder().identity.name)
+    # 500 sentences, of which some hundred are a batch; a warm-up of 32 pairs, and five of 13.
+    assert len(turns) >= 2 + 2 + 5
+
+
 # Settings -------------------------------------------------------------------------------
 
 
@@ -308,6 +454,7 @@ def test_a_host_that_is_no_name_is_refused(host: str) -> None:
         {"timeout_s": float("inf")},
         {"host": " "},
         {"max_body": 0},
+        {"max_batch": 100_001},
         {"max_k": 1001},
         {"max_text": 20_001},
     ],
