@@ -17,6 +17,7 @@ from sbert_ray._parquet_files import parquet_records
 from sbert_ray._windows import COLUMN, Window, windows
 from sbert_retriever.errors import InputError, InputTypeError, ReadError, SbertError
 from sbert_retriever.ingest.discover import RECORD_SUFFIXES, SkipReason, find_files
+from sbert_retriever.ingest.read import check_name
 from sbert_retriever.ingest.readers import source_of
 from sbert_retriever.ingest.record_fields import Fields
 from sbert_retriever.ingest.records import read_records, record_passages
@@ -147,6 +148,7 @@ def _read(path: str, source: str, how: Reading, failures: list[Failure]) -> Iter
     """The passages of one file; what cannot be read is a failure, and the rest goes on."""
     file, fields = Path(path), how.fields
     try:
+        check_name(source)
         if file.suffix.lower() == PARQUET:
             records = parquet_records(file, source)
             yield from record_passages(records, source, fields, failures.append)

@@ -47,7 +47,8 @@ class Window:
         rows = [[p.id, p.text, p.metadata, p.source] for p in self.passages]
         failures = [[f.id, f.reason] for f in self.failures]
         values = [rows, failures, self.unchanged, self.error]
-        return json.dumps(values, ensure_ascii=False).encode()
+        # Escaped, since the name of a file that is not UTF-8 may be among the failures.
+        return json.dumps(values).encode()
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Window:

@@ -48,10 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _own_warnings(debug=debug), _own_notes():
         try:
             _check_folder()
-            _invoke([*given] or ["--help"])
+            code = _invoke([*given] or ["--help"])
             sys.stdout.flush()
-        except typer.Exit as end:
-            return end.exit_code if given else WRONG_USE
         except BrokenPipeError:
             _drop_output()
             return READER_GONE
@@ -60,14 +58,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             if debug:
                 traceback.print_exc(file=sys.stderr)
+            _flush_or_drop()
             return _told(error)
-    return SUCCESS
+    return code if given else WRONG_USE
 
 
-def _invoke(arguments: list[str]) -> None:
+def _invoke(arguments: list[str]) -> int:
+    """Run a command; the exit code that it asks for."""
     command = typer.main.get_command(app)
-    with command.make_context(_PROGRAM, arguments) as context:
-        command.invoke(context)
+    try:
+        with command.make_context(_PROGRAM, arguments) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return SUCCESS
 
 
 def _without_debug(arguments: list[str]) -> tuple[bool, list[str]]:
@@ -184,7 +188,15 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
+def _flush_or_drop() -> None:
+    """Write what a run printed before it failed; a disk that is full is not told of twice."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
 def _drop_output() -> None:
-    """Keep the interpreter from flushing into the closed pipe on its way out."""
+    """Keep the interpreter from flushing into what takes nothing, on its way out."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

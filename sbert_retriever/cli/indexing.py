@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sbert_retriever.cli import options
 from sbert_retriever.cli.filters import parsed_filterable
-from sbert_retriever.cli.opening import collection_exists
+from sbert_retriever.cli.opening import collection_exists, open_existing
 from sbert_retriever.cli.output import print_report, progress, resumable, say
-from sbert_retriever.errors import InputError
+from sbert_retriever.errors import InputError, SbertError
 
 if TYPE_CHECKING:
     from sbert_retriever.retriever import Retriever
@@ -144,11 +146,14 @@ def index(
         "shards": shards,
         "replicas": replicas,
     }
+    there = collection_exists(to, collection, api_key)
     with (
+        _nothing_left_behind(to, collection, api_key, new=not (there or dry_run)),
         resumable(),
         _opened(
             to,
             collection,
+            there=there,
             dry_run=dry_run,
             note=note,
             model=model,
@@ -172,6 +177,8 @@ def index(
             on_progress=on_progress,
             on_note=note,
         )
+    if report.failed and not (there or dry_run):
+        _drop_if_empty(to, collection, api_key)
     print_report(report, as_json=json)
 
 
@@ -179,6 +186,7 @@ def _opened(
     to: str,
     collection: str,
     *,
+    there: bool,
     dry_run: bool,
     note: Any,
     model: str | None,
@@ -190,7 +198,6 @@ def _opened(
     from sbert_retriever.index.storage import Storage
     from sbert_retriever.retriever import Retriever
 
-    there = collection_exists(to, collection, settings["api_key"])
     if not there:
         model = model or DEFAULT_MODEL
         words = f", words by {sparse}" if sparse is not None else ""
@@ -215,6 +222,32 @@ def _opened(
     if there and model is None:
         note(f"model {retriever.info().model}, the collection's own")
     return retriever
+
+
+@contextmanager
+def _nothing_left_behind(
+    location: str, collection: str, api_key: str | None, *, new: bool
+) -> Iterator[None]:
+    """Take back a collection that was made for a run that then was refused.
+
+    Its model and its settings would stand in the way of the next try.
+    """
+    try:
+        yield
+    except SbertError:
+        if new:
+            with suppress(SbertError):
+                _drop_if_empty(location, collection, api_key)
+        raise
+
+
+def _drop_if_empty(location: str, collection: str, api_key: str | None) -> None:
+    from sbert_retriever.transfer import drop_collection
+
+    with open_existing(location, collection, api_key=api_key) as retriever:
+        if retriever.info().count:
+            return
+    drop_collection(location, collection, api_key=api_key)
 
 
 def _make_filterable(retriever: Retriever, fields: dict[str, str]) -> None:

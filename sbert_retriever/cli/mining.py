@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +17,6 @@ from sbert_retriever.errors import InputError
 
 if TYPE_CHECKING:
     from sbert_retriever.mining import Clusters, Duplicates
-    from sbert_retriever.retriever import Retriever
     from sbert_retriever.types import Passage
 
 _SHOWN_OF_GROUP = 5
@@ -71,13 +70,16 @@ def duplicates(
             exact=exact,
             on_share=share_lines("looking for duplicates", quiet=quiet),
         )
-        if groups:
-            _print_groups(retriever, found, limit, full=full, as_json=json)
-        else:
-            _print_pairs(found, full=full, as_json=json)
+        chosen = found.groups[:limit] if groups and not json else ()
+        shown = [retriever.get(ids if full else ids[:_SHOWN_OF_GROUP]) for ids in chosen]
+    # The collection is let go first: whoever reads this may want to delete there.
+    if groups:
+        _print_groups(found, limit, shown, full=full, as_json=json)
+    else:
+        _print_pairs(found, full=full, as_json=json)
     if not quiet:
-        shown = min(limit, len(found.groups)) if groups else len(found.pairs)
-        _say_found(found, threshold, shown, groups=groups)
+        printed = min(limit, len(found.groups)) if groups else len(found.pairs)
+        _say_found(found, threshold, printed, groups=groups)
 
 
 def clusters(
@@ -169,7 +171,9 @@ def clusters(
             seed=seed,
             on_share=share_lines("clustering", quiet=quiet),
         )
-        _print_clusters(retriever, found, limit, members=members, full=full, as_json=json)
+        chosen = () if json else found.clusters[:limit]
+        shown = [retriever.get(cluster.ids[:members]) for cluster in chosen]
+    _print_clusters(found, limit, shown, full=full, as_json=json)
     if picture is not None:
         write_picture(found, picture)
     if not quiet:
@@ -193,14 +197,14 @@ def _print_pairs(found: Duplicates, *, full: bool, as_json: bool) -> None:
 
 
 def _print_groups(
-    retriever: Retriever, found: Duplicates, limit: int, *, full: bool, as_json: bool
+    found: Duplicates, limit: int, shown: Sequence[list[Passage]], *, full: bool, as_json: bool
 ) -> None:
     for rank, ids in enumerate(found.groups[:limit], 1):
         if as_json:
             put_json({"size": len(ids), "ids": ids}, indent=None)
             continue
         put(f"{rank:>2}. {counted(len(ids), 'passage')}")
-        for passage in retriever.get(ids if full else ids[:_SHOWN_OF_GROUP]):
+        for passage in shown[rank - 1]:
             _put_passage(passage, full=full)
         if len(ids) > _SHOWN_OF_GROUP and not full:
             put(
@@ -233,11 +237,10 @@ def _say_found(found: Duplicates, threshold: float, shown: int, *, groups: bool)
 
 
 def _print_clusters(
-    retriever: Retriever,
     found: Clusters,
     limit: int | None,
+    shown: Sequence[list[Passage]],
     *,
-    members: int,
     full: bool,
     as_json: bool,
 ) -> None:
@@ -254,7 +257,7 @@ def _print_clusters(
             )
             continue
         put(f"{rank:>2}. {counted(cluster.size, 'passage')}, cohesion {cluster.cohesion:.3f}")
-        for passage in retriever.get(cluster.ids[:members]):
+        for passage in shown[rank - 1]:
             _put_passage(passage, full=full)
     if not found.clusters and not as_json:
         put(f"{INDENT}nothing found")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -254,10 +255,11 @@ def switch(
 
 
 def _kept(location: str, name: str) -> str:
+    place, now, old = quote(location), quote(name), quote(f"{name}.old")
     return (
-        f"what {name!r} was before is kept as '{name}.old': `sbert-retriever switch {location} "
-        f"--collection {name} --to-collection {name}.old` goes back, `sbert-retriever drop "
-        f"{location} --collection {name}.old --yes` deletes it"
+        f"what {name!r} was before is kept as '{name}.old': `sbert-retriever switch {place} "
+        f"--collection {now} --to-collection {old}` goes back, `sbert-retriever drop "
+        f"{place} --collection {old} --yes` deletes it"
     )
 
 

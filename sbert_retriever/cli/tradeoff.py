@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -133,11 +134,13 @@ def tradeoff(
     through the cross-encoder with as many passages as the deepest point has. A run that was
     stopped scores no pair again when it is run again.
     """
-    from sbert_retriever.tradeoff.files import write_all
+    from sbert_retriever.tradeoff.files import check_place, write_all
     from sbert_retriever.tradeoff.records import read_records
     from sbert_retriever.tradeoff.report import summarise
 
     _check(queries, measured, budget_ms, min_ndcg)
+    if measured is None:
+        check_place(output, plots=plot)
     if queries is not None and qrels is None and (Path(queries) / "qrels").is_dir():
         say(f"{queries} has judgements, and none are used: --qrels {queries} measures accuracy")
     with open_existing(
@@ -182,7 +185,7 @@ def _check(
     if budget_ms is not None and min_ndcg is not None:
         raise InputError("--budget-ms and --min-ndcg each choose a point: give one of them")
     for name, value in (("--budget-ms", budget_ms), ("--min-ndcg", min_ndcg)):
-        if value is not None and not value > 0:
+        if value is not None and not 0 < value < math.inf:
             raise InputError(f"{name} is {value:g}, expected a number above 0")
 
 

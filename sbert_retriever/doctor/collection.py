@@ -8,6 +8,7 @@ from sbert_retriever.errors import (
     CollectionNotFoundError,
     InputError,
     SbertError,
+    StoreAccessError,
     StoreLockedError,
     StoreUnavailableError,
 )
@@ -15,7 +16,7 @@ from sbert_retriever.index.connection import connect
 from sbert_retriever.retriever import Retriever
 from sbert_retriever.types import RetrieverInfo
 
-_FEW_UNINDEXED_BYTES = 10_000_000
+_FEW_UNINDEXED_BYTES = 10_000 * 1024
 """The embedded engine leaves fewer bytes of vectors unindexed: exact search is fast enough."""
 _MANY_UNINDEXED = 50_000
 """On a server, whose own threshold is not ours to set."""
@@ -58,7 +59,12 @@ def _way_in(visit: Visit, error: SbertError) -> str:
             connection.close()
         names = ", ".join(repr(collection.name) for collection in there)
         return f"there are: {names}" if names else "index something there first"
-    return "restore the folder from a copy, or index the sources again into another folder"
+    if isinstance(error, StoreAccessError):
+        return "check the key, the certificate and the address"
+    return (
+        "where its files are damaged, restore the folder from a copy, or index the sources again "
+        "into another one"
+    )
 
 
 def look_at_engine(visit: Visit, retriever: Retriever) -> None:

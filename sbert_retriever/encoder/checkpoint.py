@@ -146,6 +146,24 @@ def read_checkpoint(folder: Path, packaged: PackagedModel | None = None) -> Chec
     return checkpoint if packaged is None else _with_package(checkpoint, packaged)
 
 
+def read_transformer(folder: Path, path: str) -> Checkpoint:
+    """Read what the files say of a transformer alone, in a folder `path` of `folder`.
+
+    Raises:
+        ModelFormatError: As `read_checkpoint`.
+    """
+    return _with_transformer(Checkpoint(folder=folder, transformer=inside(folder, path)))
+
+
+def read_modules(folder: Path) -> list[tuple[str, str]]:
+    """The modules of a folder of sentence-transformers: class, and folder within.
+
+    Raises:
+        ModelFormatError: modules.json cannot be read, or is something else.
+    """
+    return [_typed(folder, module) for module in _module_list(folder)]
+
+
 def _with_package(checkpoint: Checkpoint, packaged: PackagedModel) -> Checkpoint:
     return replace(
         checkpoint,
@@ -224,12 +242,7 @@ def _similarity(name: str | None, folder: Path) -> Similarity:
 
 def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
     """Add one entry of modules.json."""
-    try:
-        kind, path = str(module["type"]), str(module.get("path", ""))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ModelFormatError(
-            f"{checkpoint.folder / 'modules.json'} has an entry without a type: {module!r}"
-        ) from error
+    kind, path = _typed(checkpoint.folder, module)
     part = inside(checkpoint.folder, path)
     known = kind.startswith(("sentence_transformers.", "pylate.models."))
     reader = _READERS.get(kind.rsplit(".", 1)[-1]) if known else None
@@ -244,6 +257,16 @@ def _with_module(checkpoint: Checkpoint, module: Any) -> Checkpoint:
             "Normalize of sentence-transformers: code from a repository is never run here"
         )
     return reader(checkpoint, part)
+
+
+def _typed(folder: Path, module: Any) -> tuple[str, str]:
+    """Class and folder of an entry of modules.json."""
+    try:
+        return str(module["type"]), str(module.get("path", ""))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ModelFormatError(
+            f"{folder / 'modules.json'} has an entry without a type: {module!r}"
+        ) from error
 
 
 def inside(folder: Path, path: str) -> Path:

@@ -110,11 +110,13 @@ def measure_labels(
     labels = _labels(scorer, gold, names)
     told = np.array(labels)[logits.argmax(axis=1)]
     right = 100.0 * (told == gold)
-    each = {f"f1_{label}": 100 * f1(gold == label, told == label) for label in labels}
+    each = {label: 100 * f1(gold == label, told == label) for label in labels}
+    # A label that is neither in the data nor told of has no F1 to average.
+    there = [each[label] for label in labels if label in {*gold.tolist(), *told.tolist()}]
     figures = {
         "accuracy": float(right.mean()),
-        "f1_macro": sum(each.values()) / len(each),
-        **each,
+        "f1_macro": sum(there) / len(there),
+        **{f"f1_{label}": value for label, value in each.items()},
     }
     return _result(pairs, figures, right, started)
 

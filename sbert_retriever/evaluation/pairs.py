@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sbert_retriever.counting import counted
+from sbert_retriever.csv_fields import allow_long_fields
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.lines import as_number, numbered_lines, place_of
 
@@ -145,6 +146,7 @@ def comma_fields(path: Path, columns: int) -> Iterator[tuple[int, list[str]]]:
     Raises:
         ReadError: A record has another number of fields, or the quotes do not close.
     """
+    allow_long_fields()
     reader = csv.reader(_with_empty_lines(path), strict=True)
     while True:
         try:

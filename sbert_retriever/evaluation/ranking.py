@@ -7,7 +7,7 @@
 | `MAP`, `MAP@100` | mean average precision |
 | `MRR`, `MRR@10` | one over the rank of the first relevant passage |
 | `recall@10` | share of the relevant passages that were found |
-| `precision@10` | share of the found passages that are relevant |
+| `precision@10` | relevant passages among the first 10, over 10 however few were found |
 
 Grades above 0 are relevant. A judged query without an answer counts as 0; an answer to a query
 that nobody judged does not count.

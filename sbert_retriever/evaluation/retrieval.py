@@ -184,10 +184,13 @@ def judged(
 
 
 def cut_run(run: Run, depth: int, *, ignore_identical_ids: bool = False) -> Run:
-    """The best `depth` passages of each question, if need be without that of its own id."""
+    """The best `depth` passages of each question, if need be without that of its own id.
+
+    Of equal scores the greater id comes first, as in trec_eval, which computes the measures.
+    """
     cut: Run = {}
     for query, found in run.items():
-        best = sorted(found.items(), key=lambda entry: -entry[1])
+        best = sorted(found.items(), key=lambda entry: (entry[1], entry[0]), reverse=True)
         kept = [e for e in best if not (ignore_identical_ids and e[0] == query)]
         cut[query] = dict(kept[:depth])
     return cut

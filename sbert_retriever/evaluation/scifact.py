@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sbert_retriever.csv_fields import allow_long_fields
 from sbert_retriever.errors import ReadError
 from sbert_retriever.evaluation.lines import place_of
 from sbert_retriever.types import Passage
@@ -19,7 +20,6 @@ ARCHIVE = "scifact.zip"
 _MEMBER = "corpus_train.csv"
 # The abstracts are a printed array of sentences: quoted strings that no comma parts.
 _SENTENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_LONGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def read_abstracts(folder: Path) -> Iterator[Abstract]:
 
 
 def _abstracts(text: io.TextIOWrapper, where: Path) -> Iterator[Abstract]:
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+    allow_long_fields()
     rows = csv.DictReader(text)
     for row in rows:
         try:

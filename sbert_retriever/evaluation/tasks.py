@@ -32,6 +32,7 @@ from sbert_retriever.evaluation.collections import (
     collection_of_files,
     find_collections,
 )
+from sbert_retriever.evaluation.needs import Need, check_installed
 from sbert_retriever.evaluation.pair_labels import (
     measure_labels,
     read_labelled,
@@ -235,9 +236,12 @@ def make_plan(request: Request) -> Plan:
     Raises:
         InputError: A setting does not fit.
         ReadError: The data is missing, or a line of it does not fit.
+        MissingExtraError: What the task is measured with is not installed.
     """
     if request.task in STS_TASKS or request.task == "sts":
+        check_installed("scipy")
         return _sts(request)
+    check_installed(*_NEEDS.get(request.task, ()))
     return _PLANS[request.task](request)
 
 
@@ -441,6 +445,12 @@ def _labels(request: Request) -> Plan:
     )
 
 
+_NEEDS: dict[str, tuple[Need, ...]] = {
+    "transfer": ("sklearn",),
+    "argument": ("sklearn", "scipy"),
+    "retrieval": ("ir_measures",),
+    "rerank": ("ir_measures",),
+}
 _PLANS: dict[str, Callable[[Request], Plan]] = {
     "transfer": _transfer,
     "argument": _argument,

@@ -101,7 +101,9 @@ class EmbeddedClient(Collections):
             status=models.CollectionStatus.GREEN,
             optimizer_status=models.OptimizersStatusOneOf.OK,
             points_count=points,
-            indexed_vectors_count=graph.indexed(info, description, points),
+            indexed_vectors_count=graph.indexed(
+                info, description, points, description.written + shard.written
+            ),
             segments_count=info.segments_count,
             payload_schema={
                 key: models.PayloadIndexInfo(
@@ -155,13 +157,15 @@ class EmbeddedClient(Collections):
         description = read_description(shard.folder)
         info = shard.use(lambda engine: engine.info())
         points = self.count(collection_name).count
-        if not (force or graph.worth_building(info, description, points)):
+        written = description.written + shard.written
+        if not (force or graph.worth_building(info, description, points, written)):
             return False
-        shard.optimize()
-        if description.sparse_vectors:
-            with self._described(collection_name) as (_, description):
-                indexed = shard.use(lambda engine: engine.info()).indexed_vectors_count
-                description.in_graph = max(indexed - points, 0)
+        with shard.held():
+            shard.optimize()
+            indexed = shard.use(lambda engine: engine.info()).indexed_vectors_count
+            # Sparse vectors, which are always indexed, are counted too.
+            sparse = self.count(collection_name).count if description.sparse_vectors else 0
+            shard.note_built(max(indexed - sparse, 0))
         return True
 
     def flush(self, collection_name: str) -> None:
@@ -180,7 +184,8 @@ class EmbeddedClient(Collections):
         """
         check_room(self._shard(collection_name).folder, ROOM_TO_WRITE)
         rows = [convert.edge_point(point) for point in points]
-        return self._update(collection_name, edge.UpdateOperation.upsert_points(rows))
+        operation = edge.UpdateOperation.upsert_points(rows)
+        return self._update(collection_name, operation, written=len(rows))
 
     def batch_update_points(
         self,
@@ -202,7 +207,7 @@ class EmbeddedClient(Collections):
     def _overwrite(self, collection_name: str, asked: models.SetPayload) -> models.UpdateResult:
         ids = [convert.edge_point_id(point) for point in asked.points or ()]
         operation = edge.UpdateOperation.overwrite_payload(ids, asked.payload)
-        return self._update(collection_name, operation)
+        return self._update(collection_name, operation, written=len(ids))
 
     def delete(
         self, collection_name: str, *, points_selector: Sequence[Any] | models.Filter
@@ -299,13 +304,16 @@ class EmbeddedClient(Collections):
             yield shard, description
             write_description(shard.folder, description)
 
-    def _update(self, collection_name: str, operation: Any) -> models.UpdateResult:
+    def _update(
+        self, collection_name: str, operation: Any, *, written: int = 0
+    ) -> models.UpdateResult:
         shard = self._shard(collection_name)
 
         def update(engine: edge.EdgeShard) -> None:
             self._check_current(collection_name, shard)
             shard.writes += 1
             engine.update(operation)
+            shard.note_written(written)
 
         shard.use(update)
         return models.UpdateResult.model_construct(status=models.UpdateStatus.COMPLETED)

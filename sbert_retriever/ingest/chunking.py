@@ -141,6 +141,11 @@ def _parent(text: SourceText, start: int, section: int, run: int) -> str:
     return f"section-{section}" + (f".{run}" if run else "")
 
 
+def is_of_whole_source(parent: str, source: str) -> bool:
+    """Whether a chunk's "parent" is that of a file cut as one text, whose chunks are numbered."""
+    return parent.startswith((f"{source}#section-", f"{source}#page-"))
+
+
 def _page(text: SourceText, offset: int) -> int | None:
     n = bisect_right(text.pages, offset, key=lambda page: page[1])
     return text.pages[n - 1][0] if n else None

@@ -26,7 +26,6 @@ from sbert_retriever.types import Failure, IndexReport, Passage
 FORMAT = "sbert-retriever export"
 FORMAT_VERSION = 1
 _PAGE = 256
-_WINDOW = 512
 _TAIL_BYTES = 4096
 
 OnProgress = Callable[[IndexReport], None]

@@ -10,6 +10,7 @@ from qdrant_client import models
 
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore, source_is
+from sbert_retriever.ingest.chunking import is_of_whole_source
 from sbert_retriever.types import Hit, Passage
 
 Expand = Literal["neighbours", "parent"]
@@ -49,6 +50,9 @@ def expand(
 def _around(hit: Hit, *, how: Expand, window: int, metadata_key: str) -> models.Filter | None:
     """The filter for the chunks around a hit; None where it is no chunk."""
     if hit.source is None or not _is_chunk(hit.metadata):
+        return None
+    if how == "neighbours" and not is_of_whole_source(hit.metadata["parent"], hit.source):
+        # A record that was cut, whose own field "chunk" is no position of ours.
         return None
     field = f"{metadata_key}.{'chunk' if how == 'neighbours' else 'parent'}"
     if how == "parent":

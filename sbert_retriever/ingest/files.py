@@ -16,7 +16,6 @@ from sbert_retriever.ingest.readers import source_of
 from sbert_retriever.types import Encoder, Failure, IndexReport, Passage
 
 Path_ = str | os.PathLike[str]
-_PAGE = 1000
 _NO_LIMIT_TOKENS = 512
 """Chunks for a model that reads texts of any length."""
 

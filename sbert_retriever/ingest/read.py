@@ -160,7 +160,7 @@ class _Run:
             self.on_failure(failure)
 
     def _file(self, path: Path) -> Iterator[Passage]:
-        _check_name(path)
+        check_name(source_of(path))
         if path.suffix.lower() not in RECORD_SUFFIXES:
             yield from self._chunks(read_file(path, on_note=self.on_note))
             return
@@ -204,11 +204,16 @@ class _Run:
         )
 
 
-def _check_name(path: Path) -> None:
+def check_name(source: str) -> None:
+    """Refuse the name of a file that no id can be made of.
+
+    Raises:
+        ReadError: It is not UTF-8.
+    """
     try:
-        source_of(path).encode()
+        source.encode()
     except UnicodeEncodeError as error:
-        shown = source_of(path).encode(errors="backslashreplace").decode()
+        shown = source.encode(errors="backslashreplace").decode()
         raise ReadError(f"the name of {shown} is not UTF-8: rename the file") from error
 
 

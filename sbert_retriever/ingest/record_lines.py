@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sbert_retriever.counting import counted
+from sbert_retriever.csv_fields import allow_long_fields
 from sbert_retriever.errors import ReadError
 from sbert_retriever.ingest.record_fields import Fields, Record
 
 _DELIMITERS = ",;\t|"
 # The most that a C long holds on every platform.
-_LONGEST_FIELD = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def csv_records(lines: Iterable[str], source: str, fields: Fields) -> Iterator[R
     Raises:
         ReadError: The header is missing, lacks a field that is asked for, or names one twice.
     """
-    csv.field_size_limit(_LONGEST_FIELD)  # of the whole process: there is no other
+    allow_long_fields()
     iterator = iter(lines)
     first = next(iterator, "")
     if not first:

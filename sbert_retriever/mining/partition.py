@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sbert_retriever.errors import InputError, MissingExtraError
+from sbert_retriever.mining.reading import ROUNDING
 
 LARGEST_TREE = 10_000
 """Passages up to which all distances are held at once, in 400 MB."""
@@ -43,7 +44,7 @@ def agglomerative(
     Args:
         rows: (n, dim).
         k: How many clusters to leave.
-        threshold: In the place of k: join while that mean is more than this.
+        threshold: In the place of k: join while that mean is this or more.
 
     Raises:
         InputError: There are fewer rows than k, or more than `LARGEST_TREE`.
@@ -62,7 +63,8 @@ def agglomerative(
         raise _missing("agglomerative clustering") from error
     if len(rows) == 1:
         return np.zeros(1, dtype=np.int64)  # scikit-learn wants two
-    distance = None if threshold is None else 1 - threshold
+    # Those at the distance itself are kept apart, exact copies too where it is 0.
+    distance = None if threshold is None else 1 - threshold + ROUNDING
     model = AgglomerativeClustering(
         n_clusters=k, distance_threshold=distance, metric="cosine", linkage="average"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from os import PathLike
 from pathlib import Path
@@ -31,7 +32,7 @@ def check_picture(path: str | PathLike[str]) -> Path:
     """A path that a picture can be written to, looked at before there is one.
 
     Raises:
-        InputError: Its name ends in neither .png nor .svg, or its folder is not there.
+        InputError: Its name ends in neither .png nor .svg, or no file can be written there.
         MissingExtraError: matplotlib is not installed.
     """
     target = Path(path)
@@ -39,6 +40,8 @@ def check_picture(path: str | PathLike[str]) -> Path:
         raise InputError(f"{target} ends in {target.suffix!r}, expected {' or '.join(SUFFIXES)}")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is no folder: make it first")
+    if target.is_dir() or not os.access(target.parent, os.W_OK):
+        raise InputError(f"{target} cannot be written: name a file in a folder of your own")
     _new_figure()
     return target
 
@@ -47,7 +50,7 @@ def write_picture(clusters: Clusters, path: str | PathLike[str]) -> Path:
     """Draw clusters into a .png or .svg file.
 
     Raises:
-        InputError: The path has another ending, or its folder is not there.
+        InputError: As `check_picture`.
         MissingExtraError: matplotlib is not installed.
     """
     target = check_picture(path)
@@ -57,7 +60,10 @@ def write_picture(clusters: Clusters, path: str | PathLike[str]) -> Path:
     with warnings.catch_warnings():
         # A letter that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        figure.savefig(target, dpi=150, metadata=dated)
+        # Under another name first: what stops half-way leaves an older picture as it was.
+        part = target.with_name(f".{target.stem}.part{target.suffix}")
+        figure.savefig(part, dpi=150, metadata=dated)
+        part.replace(target)
     return target
 
 

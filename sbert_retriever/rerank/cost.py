@@ -21,6 +21,7 @@ Lengths: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 
 _REMEMBERED = 24
 _CAUTIOUS = 0.75
+_MUCH_FASTER = 0.7
 
 
 class CostModel:
@@ -59,6 +60,14 @@ class CostModel:
             if self._shape is not None and len(lengths):
                 expected = float(_features(lengths) @ self._shape)
                 self._ratios.append(seconds / max(expected, 1e-9))
+
+    def renew(self, lengths: Lengths, seconds: float) -> None:
+        """Where a batch was much faster than is remembered, forget the rest: times have changed."""
+        with self._lock:
+            if self._shape is not None:
+                ratio = seconds / max(float(_features(lengths) @ self._shape), 1e-9)
+                if ratio < _MUCH_FASTER * np.quantile(self._ratios, _CAUTIOUS):
+                    self._ratios = deque([ratio], maxlen=_REMEMBERED)
 
     def seconds(self, lengths: Lengths, *, cautious: bool = False) -> float:
         """What a batch is likely to take; `cautious` is exceeded by one batch in four."""

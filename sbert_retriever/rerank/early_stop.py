@@ -16,7 +16,7 @@ class Settled:
     def __init__(self, asked: RerankOptions) -> None:
         stop = asked.early_stop
         self._wanted = None if stop is None else stop.stable_batches
-        self._k = asked.k
+        self._first = asked.first
         self._before: list[int] | None = None
         self._same = 0
 
@@ -27,7 +27,7 @@ class Settled:
 
     def see(self, order: list[int]) -> None:
         """Look at the order after another batch."""
-        first = order[: self._k]
+        first = order[: self._first]
         self._same = self._same + 1 if first == self._before else 0
         self._before = first
 
@@ -35,7 +35,8 @@ class Settled:
 def worth_scoring(head: list[Hit], asked: RerankOptions) -> list[Hit]:
     """The candidates down to the first whose score is too far below that of the k-th."""
     margin = asked.early_stop.margin if asked.early_stop is not None else None
-    if margin is None or asked.k is None or asked.k > len(head):
+    first = asked.first
+    if margin is None or not first or first > len(head):
         return head
-    least = head[asked.k - 1].score - margin
+    least = head[first - 1].score - margin
     return head[: next((i for i, hit in enumerate(head) if hit.score < least), None)]

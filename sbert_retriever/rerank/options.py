@@ -51,6 +51,9 @@ class EarlyStop:
 class RerankOptions:
     """A checked request; `Reranker.rerank` documents the fields.
 
+    Args:
+        watched: How many of the first an early stop looks at; None is k.
+
     Raises:
         InputError: A value is out of range.
         InputTypeError: A value has the wrong type.
@@ -64,9 +67,11 @@ class RerankOptions:
     early_stop: EarlyStop | None = None
     min_score: float | None = None
     pair_length: int | None = None
+    watched: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("k", 0), ("candidates", 0), ("pair_length", _SHORTEST_PAIR)):
+        known = (("k", 0), ("candidates", 0), ("pair_length", _SHORTEST_PAIR), ("watched", 1))
+        for name, least in known:
             if (value := getattr(self, name)) is not None:
                 whole(name, value, least=least)
         if self.budget_ms is not None:
@@ -79,15 +84,31 @@ class RerankOptions:
             raise InputTypeError(
                 f"early_stop is {type(self.early_stop).__name__}, expected EarlyStop(...)"
             )
+        if self.early_stop is not None and self.first is None:
+            raise InputError("early_stop is given without k, whose hits it looks at: give k too")
         self._check_weight()
+
+    @property
+    def first(self) -> int | None:
+        """How many of the first an early stop looks at."""
+        return self.k if self.watched is None else self.watched
 
     @classmethod
     def of(
-        cls, profile: Profile, *, k: int | None, min_score: float | None = None
+        cls,
+        profile: Profile,
+        *,
+        k: int | None,
+        min_score: float | None = None,
+        watched: int | None = None,
     ) -> RerankOptions:
-        """What a profile asks of the reranker; its budget is that of the whole query."""
+        """What a profile asks of the reranker; its budget is that of the whole query.
+
+        Where all hits are wanted there is nothing to stop for.
+        """
         stop = None
-        if profile.early_margin is not None or profile.early_batches is not None:
+        some = k is not None or watched is not None
+        if some and (profile.early_margin is not None or profile.early_batches is not None):
             stop = EarlyStop(margin=profile.early_margin, stable_batches=profile.early_batches)
         return cls(
             k=k,
@@ -98,6 +119,7 @@ class RerankOptions:
             early_stop=stop,
             min_score=min_score,
             pair_length=profile.pair_length,
+            watched=watched,
         )
 
     def _check_weight(self) -> None:

@@ -130,7 +130,7 @@ def first_stage_order(
 ) -> RerankResult:
     """The first stage's order, with the reason."""
     if asked.min_score is not None:
-        reason = f"{reason}; min_score was not applied"
+        reason = f"{reason}; the threshold on its scores was not applied"
     late = left_over(head, cut_short=ended == "no time") + hits[len(head) :]
     found = [replace(hit, fallback=reason) for hit in late[: asked.k]]
     return RerankResult(hits=found, candidates=len(head), rescored=0, ended=ended, reason=reason)

@@ -41,6 +41,8 @@ from sbert_retriever.rerank.scoring import (
     guessed_lengths,
     measure,
     prepared,
+    probe,
+    probe_lengths,
     scored,
 )
 from sbert_retriever.types import Hit, RerankMode, Scorer
@@ -51,6 +53,10 @@ if TYPE_CHECKING:
     from sbert_retriever.types import ScoreKind
 
 _PAIRS_AT_ONCE = 4096
+_PROBED_WITHIN_S = 1.0
+"""Where there was no time for a pair, the scorer's speed is measured anew, at most so often."""
+_PROBED_LATE_S = 10.0
+"""So often it is measured also where that is likely to take longer than the budget."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ class Reranker:
         self._rrf_k = rrf_k
         self._clock = clock
         self._warming = Lock()
+        self._probed = 0.0
 
     @classmethod
     def load(
@@ -159,7 +166,7 @@ class Reranker:
             weight: For "fuse": None fuses ranks (reciprocal rank fusion, score_kind "rrf"); a
                 number in 0 to 1 is the share of the scorer's scores, each stage's set to 0 .. 1
                 over the rescored hits (score_kind "fused").
-            early_stop: When to leave the rest unscored; None never.
+            early_stop: When to leave the rest unscored, which `k` is needed for; None never.
             min_score: Drop hits that the scorer gives less, on its own scale (`score_kind`),
                 whatever the mode. Hits that it was not asked about are dropped too, unless the
                 first stage's order is kept.
@@ -201,6 +208,7 @@ class Reranker:
     def warm_up(self) -> None:
         """Read the scorer's weights and measure its speed, so that no query has to wait for it."""
         measure(self.scorer, self.cost, self._clock)
+        self._probed = self._clock()
 
     def warm_up_once(self) -> None:
         """`warm_up`, unless that was done already."""
@@ -297,6 +305,8 @@ class Reranker:
             settled.see(self._ordering(asked).order(seen, scores))
         if not len(scores):
             reason = f"{asked.budget_ms or 0:.0f} ms for the rerank are too short: {pace.least()}"
+            if self._to_be_probed(deadline):
+                yield work(_attempted, self._probe)
             return first_stage_order(hits, head, asked, reason, "no time")
         ended = _ended(len(scores), len(worth), len(head), settled=settled.yet)
         return self._finished(hits, head, SecondStage.of(pace.turns, scores, ready), asked, ended)
@@ -321,6 +331,22 @@ class Reranker:
         scores = scored(pairs, indexes)
         self.cost.observe(pairs.lengths[list(indexes)], self._clock() - started)
         return scores
+
+    def _to_be_probed(self, deadline: float | None) -> bool:
+        """Whether the scorer's speed is measured anew, since nothing was scored to learn from.
+
+        What is remembered may be of a busy hour: without this, no pair would be tried again.
+        """
+        now = self._clock()
+        since = now - self._probed
+        likely = 2 * self.cost.seconds(probe_lengths(), cautious=True)
+        fits = deadline is not None and now + likely <= deadline
+        return since >= (_PROBED_WITHIN_S if fits else _PROBED_LATE_S)
+
+    def _probe(self) -> None:
+        self._probed = self._clock()
+        lengths, seconds = probe(self.scorer, self._clock)
+        self.cost.renew(lengths, seconds)
 
     def _finished(
         self,

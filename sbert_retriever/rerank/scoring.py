@@ -104,10 +104,7 @@ def scored(pairs: Prepared, indexes: Sequence[int]) -> Floats:
 
 def measure(scorer: Scorer, cost: CostModel, clock: Callable[[], float]) -> None:
     """Time made-up pairs of several lengths and fit the cost to them."""
-    batches = [
-        prepared(scorer, [("water", " ".join(["water"] * words))] * pairs, None)
-        for pairs, words in _TRIALS
-    ]
+    batches = [prepared(scorer, _made_up(pairs, words), None) for pairs, words in _TRIALS]
     scored(batches[0], [0])  # the first call reads the weights
     measured = []
     for _ in range(_REPEATS):
@@ -116,3 +113,25 @@ def measure(scorer: Scorer, cost: CostModel, clock: Callable[[], float]) -> None
             scored(batch, range(len(batch.lengths)))
             measured.append((batch.lengths, clock() - started))
     cost.fit(measured)
+
+
+def probe(scorer: Scorer, clock: Callable[[], float]) -> tuple[npt.NDArray[np.int64], float]:
+    """Time the smallest trial: the lengths of its pairs, and the seconds of the slower of two."""
+    batch = prepared(scorer, _made_up(*_TRIALS[0]), None)
+    seconds = []
+    for _ in range(_REPEATS):
+        started = clock()
+        scored(batch, range(len(batch.lengths)))
+        seconds.append(clock() - started)
+    return batch.lengths, max(seconds)
+
+
+def probe_lengths() -> list[int]:
+    """About how many tokens each pair of `probe` has."""
+    pairs, words = _TRIALS[0]
+    return [words + 4] * pairs
+
+
+def _made_up(pairs: int, words: int) -> list[Pair]:
+    """Pairs of so many words, no two of them equal: equal ones would be scored once."""
+    return [("water", " ".join([str(number), *["water"] * (words - 1)])) for number in range(pairs)]

@@ -113,7 +113,8 @@ class Searching(Held):
                 that time begins. In a batch, each query has it.
             profile: "fast", "balanced", "accurate", or a `Profile`.
             rerank_threshold: Hits that the cross-encoder scores below this, on its own scale, are
-                left out, and so are those that it was not asked about.
+                left out, and so are those that it was not asked about, unless it scored none at
+                all: then the first stage's order comes, and `Hit.fallback` says so.
 
         Raises:
             InputError: k below 1, an unusable filter, threshold, window or ef; or what takes a

@@ -195,8 +195,13 @@ def _first(asked: Query, profile: Profile) -> Query:
 def _options(asked: Query, profile: Profile, spent_ms: float) -> RerankOptions:
     """What the reranker is asked for, in the time that the stages before it left."""
     k = asked.k if asked.group_by is None else None
-    options = RerankOptions.of(profile, k=k, min_score=asked.rerank_threshold)
+    options = RerankOptions.of(
+        profile, k=k, min_score=asked.rerank_threshold, watched=asked.k * asked.group_size
+    )
     depth = profile.candidates if profile.rerank_depth is None else profile.rerank_depth
+    if profile.late and (profile.fuse_weight is not None or profile.early_margin is not None):
+        # What late interaction did not score is on another scale, and would be joined with it.
+        depth = min(depth, profile.late)
     left = None if options.budget_ms is None else max(options.budget_ms - spent_ms, 0.0)
     return replace(options, candidates=depth, budget_ms=left)
 

@@ -1,7 +1,8 @@
 """SPLADE (Formal, Piwowarski and Clinchant 2021): a masked language model names a text's terms.
 
 Each token votes for every word of the vocabulary, log(1 + relu(logit)), and the strongest vote
-counts: words that are not in the text get weight too, if they could stand there.
+counts: words that are not in the text get weight too, if they could stand there. A folder of
+sentence-transformers may say that votes are summed, or the logarithm taken twice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from sbert_retriever.encoder.adjust import Adjustments, adjusted
 from sbert_retriever.encoder.batching import TokenBatch, token_batches
-from sbert_retriever.encoder.checkpoint import Checkpoint, read_checkpoint
+from sbert_retriever.encoder.checkpoint import Checkpoint
 from sbert_retriever.encoder.halving import HalvingRunner
 from sbert_retriever.encoder.known_tokens import check_token_ids, words_of
 from sbert_retriever.encoder.precision import choose_device, choose_dtype
@@ -28,6 +29,7 @@ from sbert_retriever.encoder.tokenizer import load_tokenizer
 from sbert_retriever.encoder.weights import fingerprint
 from sbert_retriever.errors import ModelFormatError
 from sbert_retriever.forks import Lock
+from sbert_retriever.sparse.splade_files import Votes, read_splade
 from sbert_retriever.types import SparseIdentity, SparseVector
 
 # A row of logits has the vocabulary's width: batches are small.
@@ -43,10 +45,16 @@ class Splade:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, *, name: str, device: torch.device, dtype: torch.dtype
+        self,
+        checkpoint: Checkpoint,
+        votes: Votes,
+        *,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         self.name = name
-        self._checkpoint = checkpoint
+        self._checkpoint, self._said = checkpoint, votes
         self._device, self._dtype = device, dtype
         self._tokenizer = load_tokenizer(
             checkpoint.transformer,
@@ -92,16 +100,11 @@ class Splade:
             revision=revision, cache_dir=cache_dir, token=token, local_files_only=local_files_only
         )
         found = locate(name, hub)
-        checkpoint = read_checkpoint(found.folder, found.packaged)
-        kinds = checkpoint.config.get("architectures") or []
-        if not any("MaskedLM" in kind for kind in kinds):
-            raise ModelFormatError(
-                f"{found.name!r} is {', '.join(kinds) or 'of no named kind'}, and SPLADE is a "
-                "masked language model (...ForMaskedLM): name another, or use sparse='bm25'"
-            )
+        checkpoint, votes = read_splade(found.folder, found.packaged)
         chosen = choose_device(device)
         return cls(
             adjusted(checkpoint, Adjustments(max_length=max_length)),
+            votes,
             name=found.name,
             device=chosen,
             dtype=choose_dtype(dtype, chosen),
@@ -115,7 +118,7 @@ class Splade:
             score_kind="dot",
             idf=False,
             weights=fingerprint(self._checkpoint),
-            settings={"max_length": self._checkpoint.max_length},
+            settings={"max_length": self._checkpoint.max_length, **self._said.settings},
         )
 
     def encode_queries(self, texts: Iterable[str]) -> list[SparseVector]:
@@ -147,7 +150,7 @@ class Splade:
         self._loaded()
 
     def _votes(self, batch: TokenBatch) -> Tensor:
-        """The strongest vote for each word (batch, vocabulary) float32, on the device."""
+        """The pooled votes for each word (batch, vocabulary) float32, on the device."""
         model = self._loaded()
         check_token_ids(batch.token_ids, known=words_of(model))
         longest = max(map(len, batch.token_ids))
@@ -159,7 +162,9 @@ class Splade:
         ids, mask = ids.to(self._device), mask.to(self._device)
         logits: Tensor = model(input_ids=ids, attention_mask=mask).logits.float()
         votes = torch.log1p(torch.relu(logits)).masked_fill(mask[..., None] == 0, 0.0)
-        return votes.amax(dim=1)
+        if self._said.activation == "log1p_relu":
+            votes = torch.log1p(votes)
+        return votes.sum(dim=1) if self._said.pooled == "sum" else votes.amax(dim=1)
 
     def _loaded(self) -> Any:
         settle(self._device)

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike
 from pathlib import Path
 
+from sbert_retriever.errors import InputError
+from sbert_retriever.evaluation.needs import check_installed
 from sbert_retriever.tradeoff.records import Records, write_records
 from sbert_retriever.tradeoff.report import TradeoffReport
 
 STEM = "tradeoff"
 PER_QUERY = f"{STEM}.jsonl"
+
+
+def check_place(folder: str | PathLike[str], *, plots: bool = True) -> None:
+    """Refuse before the measurement what `write_all` would refuse after it.
+
+    Args:
+        folder: Where it is absent, the one that it would be made in is looked at.
+        plots: Whether to draw.
+
+    Raises:
+        InputError: No file can be written there.
+        MissingExtraError: ir-measures is not installed, or plots are wanted and matplotlib is not.
+    """
+    check_installed("ir_measures", *(("matplotlib",) if plots else ()))
+    place = Path(folder).absolute()
+    there = next(path for path in (place, *place.parents) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file, and results go into a folder: name another")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{there} may not be written to: name a folder of your own")
 
 
 def write_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -230,6 +231,9 @@ def operating_points(
         k: How many passages are handed out.
         reranker: The cross-encoder's name, for the profiles in which it takes part.
         late_encoder: Likewise of the late-interaction model, where it is not the bi-encoder.
+
+    Raises:
+        InputError: Two of them have one name, under which only one could be told of.
     """
     points = [point(BASELINE, k)]
     if means.graph:
@@ -247,10 +251,15 @@ def operating_points(
     points += [OperatingPoint(profile=profile, k=k) for profile in grid.profiles]
     if grid.everything:
         points.append(point(EVERYTHING, k, everything=True))
+    measured = [asked for asked in points if means.allow(asked)]
+    names = Counter(asked.name for asked in measured)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise InputError(
+            f"the grid has several points of the name {twice[0]!r}: give its profiles names of "
+            "their own, and one fusion of a method"
+        )
     return [
-        _naming(replace(asked, words=means.words), reranker, late_encoder)
-        for asked in points
-        if means.allow(asked)
+        _naming(replace(asked, words=means.words), reranker, late_encoder) for asked in measured
     ]
 
 

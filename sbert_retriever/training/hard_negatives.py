@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sbert_retriever.errors import InputError
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.types import Scorer
+from sbert_retriever.types import Profile, Scorer
 from sbert_retriever.types.checks import whole
 
 if TYPE_CHECKING:
@@ -110,8 +110,9 @@ def _near(
     retriever: Retriever, positives: Mapping[str, _Texts], candidates: int
 ) -> dict[str, list[str]]:
     """The texts found for each query that are neither its own positives nor itself."""
-    plain = retriever.with_reranker(None)
-    answers = plain.search_batch(list(positives), k=candidates, mode="dense")
+    # A profile of its own: the collection's would bring its reranker along.
+    plain = Profile(name="nearest", candidates=candidates, rerank_depth=0)
+    answers = retriever.search_batch(list(positives), k=candidates, mode="dense", profile=plain)
     return {
         query: [
             text

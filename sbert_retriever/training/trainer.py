@@ -33,7 +33,7 @@ from sbert_retriever.training.progress import Progress, processes
 from sbert_retriever.training.readers.examples import Example, Labels, read_examples
 from sbert_retriever.training.sampling import Batches
 from sbert_retriever.training.saving import save_model
-from sbert_retriever.training.teachers import taught
+from sbert_retriever.training.teachers import check_teacher, taught
 from sbert_retriever.training.views import Examples
 
 
@@ -143,7 +143,12 @@ class Trainer:
             if done is not None:
                 reports.append(_reported(done))
                 continue
+            first = model is None
             model = self._start(step, model, progress.last_model(number))
+            if first:
+                # All of them: a later one must not be refused when hours are spent.
+                for later in self.config.steps[number:]:
+                    _check_step(later, model, device=self.config.device)
             report = self._step(number, step, model, progress, on_log)
             reports.append(report)
         return reports
@@ -160,8 +165,6 @@ class Trainer:
     def _step(
         self, number: int, step: TrainStep, model: Model, progress: Progress, on_log: OnLog | None
     ) -> StepReport:
-        check_widths(step.matryoshka, model)
-        check_products(step.objective, model)
         begun = perf_counter()
         examples = taught(self._examples[step.name], step, model, device=self.config.device)
         _fix_seed(self.config.seed)
@@ -231,6 +234,18 @@ class Trainer:
         described = {**plain, "steps": steps, "dev": dev, **told, "processes": processes()}
         kept: Mapping[str, Any] = json.loads(json.dumps(described, default=dict))
         return kept
+
+
+def _check_step(step: TrainStep, model: Model, *, device: str) -> None:
+    """Refuse a step that the model cannot take, before any is trained.
+
+    Raises:
+        InputError: Its widths, its products or its teacher do not go with the model.
+        ModelError: Its teacher cannot be had.
+    """
+    check_widths(step.matryoshka, model)
+    check_products(step.objective, model)
+    check_teacher(step, model, device=device)
 
 
 def _described(step: TrainStep) -> dict[str, Any]:

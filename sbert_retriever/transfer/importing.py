@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +14,8 @@ from sbert_retriever.index.store import PassageStore
 from sbert_retriever.ingest.exchange import Entry, ExportFile, ExportHeader, check_closed
 from sbert_retriever.ingest.restore import import_entries
 from sbert_retriever.retriever import Retriever
-from sbert_retriever.transfer.places import Model, OnProgress
+from sbert_retriever.sparse import encoder_of_identity
+from sbert_retriever.transfer.places import Model, OnProgress, is_there
 from sbert_retriever.types import Failure, IndexReport
 
 
@@ -48,7 +50,8 @@ def import_file(
     """Bring what `export_passages` wrote into a collection, which is created where it is absent.
 
     Vectors are kept where the model is the same, and no model is then loaded; with another
-    `model`, the texts are encoded anew. It can be killed and run again.
+    `model`, the texts are encoded anew. A collection that is created keeps the words (BM25,
+    SPLADE) that the exported one kept. It can be killed and run again.
 
     Args:
         file: The export.
@@ -155,9 +158,11 @@ def import_exported(
     Raises:
         ContractError: As for `import_file`.
     """
-    if model is None:
-        _create_as_exported(file, location, collection_name, api_key)
-    filterable = file.header.contract.filterable if file.header.contract is not None else None
+    contract = file.header.contract
+    there = _there(file, location, collection_name, api_key, create=model is None)
+    filterable = contract.filterable if contract is not None else None
+    words = contract.sparse if contract is not None and not there else None
+    sparse = None if words is None else encoder_of_identity(words, device=device, dtype=dtype)
     with Retriever.open(
         location,
         model=model,
@@ -166,6 +171,7 @@ def import_exported(
         dtype=dtype,
         api_key=api_key,
         filterable=filterable,
+        sparse=sparse,
     ) as retriever:
         if _same_vectors(file, retriever):
             steps = import_entries(
@@ -178,22 +184,25 @@ def import_exported(
         return retriever.index(passages, on_progress=on_progress, failures=file.failures)
 
 
-def _create_as_exported(
-    file: Exported, location: str | PathLike[str], collection_name: str, api_key: str | None
-) -> None:
-    """Create the collection from the header, without loading its model."""
-    connection = connect(location, api_key=api_key)
-    store = PassageStore(connection, collection_name)
-    try:
-        if connection.run(store.exists()):
-            return
+def _there(
+    file: Exported,
+    location: str | PathLike[str],
+    collection_name: str,
+    api_key: str | None,
+    *,
+    create: bool,
+) -> bool:
+    """Whether the collection is there; where asked, it is created from the header, by no model."""
+    with closing(connect(location, api_key=api_key)) as connection:
+        there = is_there(connection, collection_name)
+        if there or not create:
+            return there
         if file.header.contract is None:
             raise InputError(
                 "the export names no model: say with --model which one to encode its texts with"
             )
-        connection.run(store.create(file.header.contract))
-    finally:
-        connection.close()
+        connection.run(PassageStore(connection, collection_name).create(file.header.contract))
+        return True
 
 
 def _same_vectors(file: Exported, retriever: Retriever) -> bool:

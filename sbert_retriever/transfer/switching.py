@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from shlex import quote
 from typing import Any, Protocol
 
 from qdrant_client import models
@@ -207,7 +208,8 @@ class _Alias:
 def _still_kept(name: str) -> InputError:
     return InputError(
         f"the collection that {name!r} meant before is still kept as {old_name(name)!r}: drop it "
-        f"first (`sbert-retriever drop LOCATION --collection {old_name(name)}`), or give --drop-old"
+        f"first (`sbert-retriever drop LOCATION --collection {quote(old_name(name))} --yes`), or "
+        "give --drop-old"
     )
 
 

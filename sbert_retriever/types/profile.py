@@ -98,7 +98,8 @@ class Profile:
         fuse_weight: Its share in a weighted sum; None fuses ranks.
         pair_length: Tokens of a pair that it reads; None is its own limit.
         budget_ms: Milliseconds for a query; as many candidates as fit are scored.
-        late: How many candidates late interaction puts in order before it; 0 none.
+        late: How many candidates late interaction puts in order before it; 0 none. No more are
+            scored by the cross-encoder where a weight or a margin compares their scores.
         early_margin: Candidates whose score lies more than this below the k-th's are not scored.
         early_batches: Stop when the first k stayed the same over so many batches.
         exact: Whether the first stage compares with every vector.

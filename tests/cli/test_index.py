@@ -206,6 +206,23 @@ def test_a_chunk_size_that_the_model_cannot_read_is_refused(
     )
     assert outcome.code == 2
     assert "at most 30" in outcome.err
+    # With another model, or words, the next try would have met an empty collection of the first.
+    again = run("index", tmp_path / "a.txt", "--to", tmp_path / "x", "--model", tiny, "--sparse",
+                "bm25", "--json")  # fmt: skip
+    assert again.json["added"] == 1
+    with Retriever.open(tmp_path / "x") as retriever:
+        assert retriever.info().sparse == "bm25"
+
+
+def test_a_run_in_which_nothing_could_be_read_leaves_no_collection(
+    run: Run, tiny: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text("{", encoding="utf-8")
+    outcome = run("index", tmp_path / "a.jsonl", "--to", tmp_path / "x", "--model", tiny)
+    assert outcome.code == 1
+    info = run("info", tmp_path / "x")
+    assert info.code == 1
+    assert "no collection" in info.err
 
 
 def test_text_and_metadata_fields_may_be_listed_or_repeated(

@@ -79,6 +79,22 @@ def test_a_reader_that_leaves_ends_the_command_silently(start: Start, animals: P
     assert process.returncode == 141
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [("export",), ("info",)])
+def test_a_full_disk_is_told_of_once(
+    animals: Path, environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    """The interpreter flushed again at its end, and made 120 of the exit code."""
+    command = [sys.executable, "-m", "sbert_retriever", *words, str(animals)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, env=environment, stdout=full, stderr=subprocess.PIPE, check=False, text=True
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell closes the streams")
 def test_closed_streams_are_empty_ones(animals: Path, environment: dict[str, str]) -> None:
     """A job started without stdin, stdout or stderr runs, and prints nothing where it must not."""

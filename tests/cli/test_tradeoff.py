@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,8 @@ def test_judgements_beside_the_queries_that_were_not_asked_for_are_told_of(
         (("--queries", "q.jsonl", "--from", "f.jsonl"), "--queries to measure, or --from"),
         (("--queries", "q.jsonl", "--budget-ms", "1", "--min-ndcg", "0.5"), "one of them"),
         (("--queries", "q.jsonl", "--budget-ms", "0"), "--budget-ms is 0"),
+        (("--queries", "q.jsonl", "--budget-ms", "inf"), "--budget-ms is inf"),
+        (("--queries", "q.jsonl", "--min-ndcg", "nan"), "--min-ndcg is nan"),
         (("--queries", "q.jsonl", "--depths", "5,x"), "--depths is '5,x'"),
     ],
 )
@@ -135,6 +138,30 @@ def test_wrong_use_is_noticed_before_anything_is_measured(
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("absent", "more"), [("ir_measures", ()), ("matplotlib", ()), ("ir_measures", ("--no-plot",))]
+)
+def test_what_is_not_installed_is_missed_before_anything_is_measured(
+    run: Run, animals: Path, queries: Path, tmp_path: Path, absent: str, more: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The table of an hour was lost for a package that draws it."""
+    monkeypatch.setitem(sys.modules, absent, None)
+    outcome = measure(run, animals, queries, tmp_path / "out", *more)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"{absent} is needed" in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_do_not_go_into_a_file(
+    run: Run, animals: Path, queries: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("mine", encoding="utf-8")
+    outcome = measure(run, animals, queries, tmp_path / "out")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "is a file, and results go into a folder" in outcome.err
 
 
 def test_a_file_that_cannot_be_read_names_its_line(

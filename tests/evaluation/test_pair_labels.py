@@ -58,6 +58,16 @@ def test_labels_without_names_are_named_by_the_caller():
         measure_labels(model, PAIRS, names=["yes", "no"])
 
 
+def test_a_label_that_never_occurs_is_not_averaged():
+    """Three labels, of which the data has two, all told rightly: scikit-learn says 100, not 67."""
+    pairs = LabelledPairs("p", ("x",) * 2, ("a", "b"), ("yes", "no"))
+    found = measure_labels(
+        TableClassifier(("yes", "no", "maybe"), {"a": [2, 0, 1], "b": [0, 2, 1]}), pairs
+    )
+    assert found.figures["f1_macro"] == 100
+    assert 100 * f1_score(["yes", "no"], ["yes", "no"], average="macro") == 100
+
+
 def test_one_score_for_two_labels():
     pairs = LabelledPairs("p", ("x",) * 4, ("a", "b", "c", "d"), ("0", "0", "1", "1"))
     scores = {"a": [0.1], "b": [0.4], "c": [0.35], "d": [0.8]}

@@ -14,8 +14,10 @@ from sbert_retriever.evaluation.collections import (
     find_collections,
 )
 from sbert_retriever.evaluation.ranking import run_of
+from sbert_retriever.evaluation.read_ranking import read_run
 from sbert_retriever.evaluation.reranking import measure_reranking, measure_second_stage
 from sbert_retriever.evaluation.retrieval import (
+    cut_run,
     exact_rankings,
     judged,
     measure_live,
@@ -137,6 +139,17 @@ def test_ties_of_the_second_stage_keep_the_order_of_the_first():
     texts = {"a": "1", "b": "2"}
     again, _ = measure_reranking(TableScorer({}), given, {"q": ["a", "b"]}, texts, measures=["MRR"])
     assert again.figures == {"MRR": 1.0}
+
+
+def test_ties_of_a_run_are_in_the_order_of_trec_eval(file):
+    """Equal scores: the greater id first, however the lines stand; both tasks then agree."""
+    run = file("tied.run", "morning Q0 e 1 1.0 x\nmorning Q0 ne 2 1.0 x\n")
+    _, first = measure_second_stage(
+        TableScorer({}), collection(), first_stage=run, measures=["MRR"], depth=10
+    )
+    whole = judged(collection(), read_run(run), ["MRR"])
+    assert first.figures == whole.figures
+    assert cut_run(read_run(run), 1)["morning"] == {"ne": 1.0}
 
 
 def test_a_run_gives_the_candidates(file):

@@ -410,6 +410,36 @@ def test_the_index_is_built_apart_and_python_goes_on(many):
     assert not client.optimize("many")
 
 
+@pytest.mark.parametrize("how", ["vectors", "payload"])
+def test_what_is_written_again_leaves_the_graph_and_is_brought_back(many, tmp_path, how):
+    """The engine counts the places that such points had: the graph was never built again.
+
+    6,700 vectors of 384 dimensions are just over what is left unindexed.
+    """
+    client, rows = many
+    assert client.optimize("many")
+    for start in range(0, 6700, 670):
+        ids = list(range(start, start + 670))
+        if how == "payload":
+            asked = models.SetPayload(payload={"n": start}, points=ids)
+            operation = models.OverwritePayloadOperation(overwrite_payload=asked)
+            client.batch_update_points("many", update_operations=[operation])
+            continue
+        points = [
+            models.PointStruct.model_construct(id=i, vector={"dense": row}, payload={})
+            for i, row in zip(ids, (-rows[ids]).tolist(), strict=True)
+        ]
+        client.upsert("many", points=points)
+    assert client.get_collection("many").indexed_vectors_count == 300
+    client.close()
+    again = EmbeddedClient(tmp_path)
+    assert again.get_collection("many").indexed_vectors_count == 300
+    assert again.optimize("many")
+    assert again.get_collection("many").indexed_vectors_count == 7000
+    assert not again.optimize("many")
+    again.close()
+
+
 def test_the_index_is_built_by_nothing_that_lies_in_the_working_folder(tmp_path, monkeypatch):
     """Files that are indexed may be somebody else's, and be named as modules are."""
     (tmp_path / "here").mkdir()

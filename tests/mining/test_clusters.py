@@ -56,6 +56,14 @@ def test_three_bundles_of_angles(engine, fill, circle, options) -> None:
     assert found.positions.shape == (10, 2)
 
 
+def test_exact_copies_are_one_cluster_at_a_threshold_of_one(fill, circle) -> None:
+    """scikit-learn keeps apart what lies at the distance itself."""
+    with Retriever.open(":memory:", model=PLANE) as retriever:
+        fill(retriever, circle(0, 0, 0, 90))
+        found = find_clusters(retriever, threshold=1, method="agglomerative", min_size=1)
+    assert sets(found) == [["p000", "p001", "p002"], ["p003"]]
+
+
 def test_members_stand_in_the_order_of_their_closeness(fill, circle) -> None:
     """The mean of 0, 10, 20, 30 and 50 degrees points to about 22."""
     with Retriever.open(":memory:", model=PLANE) as retriever:
@@ -223,6 +231,10 @@ def test_a_picture_elsewhere_or_of_another_kind_is_refused(three, tmp_path) -> N
         write_picture(three, tmp_path / "map.pdf")
     with pytest.raises(InputError, match="is no folder"):
         write_picture(three, tmp_path / "absent" / "map.png")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(InputError, match="cannot be written: name a file"):
+        write_picture(three, tmp_path / "folder.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
 
 
 # Real questions ----------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,20 @@ def rows_of(folder: Path) -> dict[str, dict]:
     """Every row of every shard, by id."""
     tables = [parquet.read_table(shard) for shard in sorted(folder.glob("*.parquet"))]
     return {row["id"]: row for table in tables for row in table.to_pylist()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are any bytes on Linux alone")
+def test_a_name_that_is_not_utf8_costs_its_file_alone(tiny: Path, tmp_path: Path) -> None:
+    """Its ids could not be sent between processes: the run ended, each time it was run."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"text": "the cat"}\n', encoding="utf-8")
+    odd = os.fsencode(folder / "b") + b"\xe9.jsonl"
+    with open(odd, "w", encoding="utf-8") as file:
+        file.write('{"text": "the dog"}\n')
+    report = encode(folder, tmp_path / "out", tiny)
+    assert (report.added, report.failed) == (1, 1)
+    assert "is not UTF-8: rename the file" in report.failures[0].reason
 
 
 def encode(source, folder, model, **options):

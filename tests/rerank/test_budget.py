@@ -108,6 +108,58 @@ def test_a_machine_that_slows_down_is_noticed(machine, passages):
     assert statistics.median(used) >= 0.7
 
 
+@pytest.mark.parametrize("busy_at_first", [False, True])
+def test_a_machine_that_was_busy_for_a_while_is_used_again(busy_at_first, machine, passages):
+    """Eight times slower, nothing fits and nothing is learnt; a minute after, as much as before."""
+    sim = machine(noise=0, spikes=0)
+    reranker = Reranker(sim, clock=sim.clock)
+    asked = RerankOptions(k=10, budget_ms=200)
+
+    def rescored(seed):
+        sim.now += 0.5
+        return reranker.rerank_detailed(QUERY, passages(100, seed), asked).rescored
+
+    if busy_at_first:
+        sim.slower = 8.0
+        reranker.warm_up()
+    else:
+        assert rescored(0) >= 4
+    sim.slower = 8.0
+    busy = [rescored(seed) for seed in range(60)]
+    assert busy[-20:].count(0) >= 10
+    sim.slower = 1.0
+    again = [rescored(seed) for seed in range(20)]
+    assert min(again[3:]) >= 4
+
+
+def test_a_steady_machine_is_not_taken_for_a_faster_one(machine, passages):
+    """Where two pairs do not fit, they do not a minute later either: no query comes late."""
+    sim = machine(spikes=0)
+    reranker = Reranker(sim, clock=sim.clock)
+    asked = RerankOptions(k=10, budget_ms=25)
+    late = []
+    for seed in range(200):
+        sim.now += 0.5
+        result = reranker.rerank_detailed(QUERY, passages(100, seed), asked)
+        late.append(1e3 * result.seconds > 1.15 * 25)
+    assert sum(late) <= 10
+
+
+def test_no_two_pairs_of_a_trial_are_equal(machine):
+    """A cross-encoder scores equal pairs once: four that count as one would be a wrong measure."""
+    sim = machine()
+    trials = []
+
+    class Seen:
+        def score(self, pairs):
+            trials.append(list(pairs))
+            return sim.score(pairs)
+
+    Reranker(Seen(), clock=sim.clock).warm_up()
+    assert max(map(len, trials)) == 4
+    assert all(len(set(pairs)) == len(pairs) for pairs in trials)
+
+
 def test_a_budget_and_an_early_stop_go_together(machine, passages):
     stop = EarlyStop(stable_batches=2, batch=3)
     results = runs_of(machine(), passages, 400, queries=30, early_stop=stop)

@@ -152,7 +152,7 @@ def test_a_failure_leaves_the_first_stage_s_order_and_a_flag(error, after, three
     ]
     assert all(str(error) in hit.fallback for hit in found)
     with pytest.raises(type(error), match=str(error)):
-        Reranker(Broken(error, after), on_failure="raise").rerank("q", three, early_stop=stop)
+        Reranker(Broken(error, after), on_failure="raise").rerank("q", three, k=2, early_stop=stop)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_threshold_that_could_not_be_applied_is_said(three):
     with pytest.warns(FallbackWarning):
         found = Reranker(Broken(MemoryError("full"))).rerank("q", three, min_score=0.5)
     assert ids(found) == "abc"
-    assert found[0].fallback.endswith("min_score was not applied")
+    assert found[0].fallback.endswith("the threshold on its scores was not applied")
 
 
 def test_many_queries_at_once_are_as_one_by_one(three, table_scorer, cross_encoder):
@@ -270,6 +270,7 @@ def test_a_pair_length_needs_a_scorer_that_takes_one(three, table_scorer):
         ({"min_score": float("nan")}, InputError),
         ({"min_score": "high"}, InputTypeError),
         ({"early_stop": True}, InputTypeError),
+        ({"early_stop": EarlyStop()}, InputError),
         ({"pair_length": 3}, InputError),
     ],
 )

@@ -54,6 +54,21 @@ def test_a_window_of_none_is_the_chunk(animals):
     assert hit.text == "Cats hunt at night."
 
 
+def test_a_records_own_field_of_that_name_is_no_position(retriever):
+    """Two records of one file, cut: the chunks beside one are not those of the other."""
+    for name, text in (("one", FIRST), ("two", SECOND)):
+        record = SourceText(
+            source="r.jsonl", text=text, title=None, metadata={"chunk": 3}, pages=(), sections=()
+        )
+        retriever.index(
+            chunk(
+                record, token_offsets=word_offsets, max_tokens=5, overlap_tokens=0, id_prefix=name
+            )
+        )
+    hit = retriever.search("Cats hunt at night.", 1, expand="neighbours", window=1)[0]
+    assert hit.text == "Cats hunt at night."
+
+
 def test_a_window_ends_with_the_source(animals):
     hit = animals.search("Dogs like walks.", 1, expand="neighbours", window=2)[0]
     assert hit.text == "Dogs fetch round balls.\nDogs guard the house.\nDogs like walks."

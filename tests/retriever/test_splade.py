@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,51 @@ def test_weights_are_those_of_the_formula(folder: Path, splade: Splade) -> None:
         dense = np.zeros_like(expected)
         dense[vector.indices] = vector.values
         assert np.abs(dense - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("pooled", ["max", "sum"])
+@pytest.mark.parametrize("activation", ["relu", "log1p_relu"])
+def test_a_folder_of_sentence_transformers_gives_its_vectors(
+    pooled: str, activation: str, folder: Path, tmp_path: Path
+) -> None:
+    """Its two modules were unknown: no SPLADE saved by it today could be loaded."""
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.modules import MLMTransformer, SpladePooling
+
+    pooling = SpladePooling(pooling_strategy=pooled, activation_function=activation)
+    theirs = SparseEncoder(modules=[MLMTransformer(str(folder)), pooling], device="cpu")
+    theirs.save_pretrained(str(tmp_path / "model"))
+    expected = theirs.encode(TEXTS, convert_to_sparse_tensor=False).cpu().numpy()
+    ours = Splade.load(tmp_path / "model", device="cpu", dtype="float32")
+    for vector, row in zip(ours.encode_passages(TEXTS), expected, strict=True):
+        dense = np.zeros_like(row)
+        dense[vector.indices] = vector.values
+        assert np.abs(dense - row).max() < 1e-5
+    changed = {
+        name: value for name, value in ours.identity.settings.items() if name != "max_length"
+    }
+    assert len(changed) == (pooled != "max") + (activation != "relu")
+
+
+def test_unknown_ways_to_pool_are_refused(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    shutil.copytree(folder, path)
+    (path / "1_SpladePooling").mkdir()
+    kinds = ("MLMTransformer", "SpladePooling")
+    modules = [
+        {"type": f"sentence_transformers.sparse_encoder.models.{kind}", "path": where}
+        for kind, where in zip(kinds, ("", "1_SpladePooling"), strict=True)
+    ]
+    (path / "modules.json").write_text(json.dumps(modules))
+    config = path / "1_SpladePooling" / "config.json"
+    config.write_text('{"pooling_strategy": "median"}')
+    with pytest.raises(ModelFormatError, match="pools by 'median' after 'relu', expected one of"):
+        Splade.load(path)
+    config.write_text('{"pooling_strategy": "max"}')
+    assert Splade.load(path).identity.settings == Splade.load(folder).identity.settings
+    (path / "modules.json").write_text(json.dumps(modules[:1]))
+    with pytest.raises(ModelFormatError, match="has the modules MLMTransformer, and SPLADE"):
+        Splade.load(path)
 
 
 def test_the_model_of_words_is_opened_again_as_is_said_for_all(
@@ -127,5 +173,8 @@ def test_a_collection_with_learnt_terms_opens_again(folder: Path, tmp_path: Path
 
 def test_what_is_no_masked_language_model_is_refused(tmp_path: Path) -> None:
     other = tiny_bert(tmp_path / "bi-encoder")
+    with pytest.raises(ModelFormatError, match=r"Transformer, Pooling.* and SPLADE is a masked"):
+        Splade.load(other)
+    (other / "modules.json").unlink()
     with pytest.raises(ModelFormatError, match="is BertModel, and SPLADE is a masked language"):
         Splade.load(other)

@@ -18,7 +18,7 @@ from sbert_retriever.tradeoff.points import BASELINE, EVERYTHING, Grid, Means, o
 from sbert_retriever.tradeoff.records import Timing
 from sbert_retriever.tradeoff.report import recompute, summarise
 from sbert_retriever.tradeoff.timing import timed
-from sbert_retriever.types import Profile
+from sbert_retriever.types import Fusion, Profile
 
 GRID = Grid(depths=(2, 4), dimensions=(16,), late=3, late_rerank=2, early_stops=(6,), profiles=())
 
@@ -316,3 +316,18 @@ def test_each_query_begins_with_another_point():
     times, _ = timed({name: way(name) for name in "abc"}, queries)
     assert "".join(asked) == "abc" + "abc" + "bca" + "cab" + "abc"
     assert [timing.encode for timing in times["b"]] == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        Grid(fusions=(Fusion(method="rrf", k=20), Fusion(method="rrf", k=60))),
+        Grid(profiles=(Profile(candidates=30), Profile(candidates=50))),
+    ],
+)
+def test_two_points_of_one_name_are_refused(grid) -> None:
+    """Both rows of the table had the figures of the second."""
+    there = dict.fromkeys(("graph", "cosine", "tokens", "scorer", "lengths", "words"), True)
+    means = Means(dim=384, **there)
+    with pytest.raises(InputError, match="has several points of the name"):
+        operating_points(grid, means, k=10)

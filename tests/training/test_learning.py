@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sbert_retriever import Passage, Retriever, TrainConfig, TrainData, TrainStep
+from sbert_retriever import Passage, Profile, Retriever, TrainConfig, TrainData, TrainStep
 from sbert_retriever.encoder.checkpoint import read_checkpoint
 from sbert_retriever.encoder.packaged import find_packaged
 from sbert_retriever.errors import InputError
@@ -148,6 +148,19 @@ def test_the_nearest_passages_that_are_no_positive_are_negatives(animals) -> Non
         PASSAGES["sleep"],
         PASSAGES["bark"],
     )
+
+
+def test_a_saved_profile_has_no_say_in_what_is_near(tmp_path) -> None:
+    """Its cross-encoder put the candidates in order, or its absence ended the run."""
+    with Retriever.open(tmp_path, model=HashEncoder(dim=256)) as retriever:
+        retriever.index([Passage(id, text) for id, text in PASSAGES.items()])
+        pairs = [("do cats purr", PASSAGES["purr"])]
+        before = mine_hard_negatives(retriever, pairs, negatives=3, candidates=4)
+        retriever.save_profile(Profile.named("balanced"))
+        assert mine_hard_negatives(retriever, pairs, negatives=3, candidates=4) == before
+        upside_down = TableScorer({text: -n for n, text in enumerate(PASSAGES.values())})
+        reranking = retriever.with_reranker(upside_down)
+        assert mine_hard_negatives(reranking, pairs, negatives=3, candidates=4) == before
 
 
 def test_a_query_that_is_a_passage_too_is_not_its_own_negative(animals) -> None:

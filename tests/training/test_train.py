@@ -361,6 +361,30 @@ def test_widths_and_teachers_that_do_not_fit(rows, train, tiny, tmp_path) -> Non
         Trainer(config_from(given), tmp_path / "other").train()
 
 
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ({"matryoshka": [64]}, "matryoshka has the width 64, expected less than 32"),
+        ({"objective": "distil-vectors", "teacher": "no-such"}, "no-such"),
+    ],
+)
+def test_a_later_step_that_cannot_work_is_refused_before_the_first(
+    rows, tiny, tmp_path, second, said
+) -> None:
+    """It was found out after the first had trained, and the run could not be mended then."""
+    first = {
+        "name": "one",
+        "objective": "in-batch",
+        "data": {"kind": "pairs", "rows": rows("pairs")},
+    }
+    kind = "texts" if "teacher" in second else "pairs"
+    then = {"name": "two", "objective": "in-batch", "data": {"kind": kind, "rows": rows(kind)}}
+    given = {"model": tiny, "device": "cpu", "steps": [first, then | second]}
+    with pytest.raises((InputError, ModelError), match=said):
+        Trainer(config_from(given), tmp_path / "out").train()
+    assert not list((tmp_path / "out").rglob("*.safetensors"))
+
+
 def test_a_loss_that_is_not_finite_ends_the_run(train) -> None:
     with pytest.raises(ModelError, match="the loss is nan after"):
         train("distil-margins", "margins", {"learning_rate": 1e30}, normalize=False)

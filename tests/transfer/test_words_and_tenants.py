@@ -13,7 +13,7 @@ from sbert_retriever.errors import InputError
 from sbert_retriever.ingest.exchange import export_passages
 from sbert_retriever.sparse import Bm25
 from sbert_retriever.testing import HashEncoder
-from sbert_retriever.transfer import copy_collection, rebuild
+from sbert_retriever.transfer import copy_collection, import_file, rebuild
 
 PASSAGES = [Passage(f"p{n}", f"valve XK-{4700 + n} of the circuit") for n in range(20)]
 
@@ -53,6 +53,20 @@ def test_a_rebuilt_collection_has_the_same_words(source: Path) -> None:
     rebuild(source, model=HashEncoder(dim=16))
     with Retriever.open(source, model=HashEncoder(dim=16)) as anew:
         assert by_words(anew) == expected
+
+
+@pytest.mark.parametrize("model", [None, HashEncoder(dim=32), HashEncoder(dim=16)])
+def test_an_import_makes_a_collection_with_the_same_words(
+    source: Path, tmp_path: Path, model: HashEncoder | None
+) -> None:
+    """With a model named, the new collection was made without words, and nobody said so."""
+    with Retriever.open(source, model=HashEncoder(dim=32)) as original:
+        expected = by_words(original)
+        export_passages(original.store, tmp_path / "all.jsonl")
+    import_file(tmp_path / "all.jsonl", tmp_path / "target", model=model)
+    with Retriever.open(tmp_path / "target", model=model or HashEncoder(dim=32)) as copy:
+        assert copy.info().sparse == "bm25"
+        assert by_words(copy) == expected
 
 
 @pytest.mark.parametrize("bound", ["when opened", "later", "later, in local mode"])

@@ -12,6 +12,7 @@ from typing import Any
 from sbert_retriever.errors import StoreError
 
 DESCRIPTION_FILE = "collection.json"
+SAVED_AFTER = 1000
 NOTES_FILE = "faq-log.jsonl"
 """What users said of an FAQ: it lies in the collection's folder, and is none of the engine's."""
 
@@ -27,6 +28,9 @@ class Description:
         payload_schema: {key: kind} of the payload indexes.
         in_graph: Points that the graph was last built of; the engine's own number counts sparse
             vectors too.
+        written: Points written since then, or given another payload: those that were in the graph
+            left it, and the engine's number counts what they were before. A process that is
+            killed may leave out `SAVED_AFTER` of them.
     """
 
     vectors: dict[str, Any]
@@ -34,6 +38,7 @@ class Description:
     metadata: dict[str, Any] = field(default_factory=dict)
     payload_schema: dict[str, str] = field(default_factory=dict)
     in_graph: int = 0
+    written: int = 0
 
 
 def dumped(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,12 @@ from sbert_retriever.errors import (
     StoreRequestError,
 )
 from sbert_retriever.forks import Lock
-from sbert_retriever.index.edge.description import DESCRIPTION_FILE
+from sbert_retriever.index.edge.description import (
+    DESCRIPTION_FILE,
+    SAVED_AFTER,
+    read_description,
+    write_description,
+)
 
 T = TypeVar("T")
 
@@ -47,6 +52,7 @@ class Shard:
 
     Attributes:
         writes: How many updates it has taken since it was opened.
+        written: Points of those updates that the description has not counted yet.
         doomed: Whether the folder is deleted with the last release.
     """
 
@@ -60,6 +66,7 @@ class Shard:
         self._pid = os.getpid()
         self._references = 1
         self.writes = 0
+        self.written = 0
         self.doomed = False
 
     @contextmanager
@@ -103,6 +110,25 @@ class Shard:
             finally:
                 self._loaded()
 
+    def note_written(self, points: int) -> None:
+        """Count points that were written, for whoever asks what of them the graph holds."""
+        with self._guard:
+            self.written += points
+            if self.written >= SAVED_AFTER:
+                self._save_written()
+
+    def note_built(self, in_graph: int) -> None:
+        """Keep that the graph holds everything, and of how many points it was built."""
+        description = read_description(self.folder)
+        description.in_graph, description.written, self.written = in_graph, 0, 0
+        write_description(self.folder, description)
+
+    def _save_written(self) -> None:
+        description = read_description(self.folder)
+        description.written += self.written
+        write_description(self.folder, description)
+        self.written = 0
+
     def _loaded(self) -> edge.EdgeShard:
         if self._closed:
             raise StoreClosedError(f"{self.folder} is closed: open the retriever again")
@@ -118,6 +144,8 @@ class Shard:
                 if engine is not None and os.getpid() == self._pid:
                     with engine_errors():
                         engine.close()
+                    if self.written and not self.doomed:
+                        self._save_written()
             finally:
                 self._lock.close()
 

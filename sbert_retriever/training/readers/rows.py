@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sbert_retriever.counting import counted
+from sbert_retriever.csv_fields import allow_long_fields
 from sbert_retriever.errors import InputError, MissingExtraError, ReadError
 from sbert_retriever.training.kinds import Format
 
@@ -113,6 +114,7 @@ def _csv(path: Path, options: RowOptions) -> Iterator[Row]:
 
 
 def _csv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    allow_long_fields()
     reader = csv.reader((text + "\n" for _, text in _lines(path, encoding)), strict=True)
     start = 1
     try:
