@@ -12,6 +12,7 @@ from qdrant_client import models
 
 from sbert_retriever import BiEncoder, Passage, Retriever
 from sbert_retriever.doctor import Check, examine
+from sbert_retriever.errors import StoreAccessError
 from sbert_retriever.index.points import draft
 from sbert_retriever.testing import HashEncoder
 
@@ -111,6 +112,16 @@ def test_fault_the_shard_is_gone(run: Run, animals: Path) -> None:
     assert outcome.code == 1
     assert "PROBLEM  collection:" in outcome.out
     assert "restore the folder" in outcome.out
+
+
+def test_a_refused_key_is_no_damaged_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice was to restore the folder from a copy."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise StoreAccessError("401: the key is refused")
+
+    monkeypatch.setattr(Retriever, "open", refused)
+    assert the(examine("http://127.0.0.1:1"), "collection").way_out.startswith("check the key")
 
 
 def test_fault_the_models_weights_are_gone(animals: Path, tiny: str, tmp_path: Path) -> None:

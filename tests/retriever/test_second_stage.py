@@ -15,6 +15,7 @@ from sbert_retriever import Passage, Profile, Retriever
 from sbert_retriever.errors import ContractError, FallbackWarning, InputError, InputTypeError
 from sbert_retriever.rerank import Reranker
 from sbert_retriever.search import answer
+from sbert_retriever.search.request import Query
 from sbert_retriever.testing import HashEncoder, TableScorer
 
 TEXTS = ["one two three four", "one two three six", "one two seven six", "one eight seven six"]
@@ -338,3 +339,33 @@ def test_the_clock_of_a_query_starts_when_both_models_are_there(tmp_path, monkey
         retriever.search(QUESTION, 2, candidates=4)
     assert events[:3] == ["encoder", "scorer", "clock"]
     assert set(events[3:]) == {"clock"}
+
+
+def test_an_early_stop_watches_the_hits_that_groups_are_made_of(engine):
+    """It watched all candidates, which are never the same, and all of them were scored."""
+    passages = [Passage(f"s{n}", QUESTION + " else" * n, {}, f"file{n}") for n in range(40)]
+    retriever = engine.open()
+    retriever.index(passages)
+    falling = TableScorer({p.text: float(-n) for n, p in enumerate(passages)})
+    stopping = Profile(candidates=40, early_batches=2)
+    with_scorer = retriever.with_reranker(falling)
+    plain = with_scorer.search_detailed(QUESTION, 2, profile=stopping)
+    grouped = with_scorer.search_detailed(QUESTION, 2, profile=stopping, group_by="source")
+    assert plain.rescored == grouped.rescored < 40
+    assert ids(plain.hits) == ids(grouped.hits)
+
+
+@pytest.mark.parametrize(
+    ("settings", "depth"),
+    [
+        ({"rerank_mode": "fuse", "fuse_weight": 0.5}, 2),
+        ({"early_margin": 0.1}, 2),
+        ({"rerank_mode": "fuse"}, 4),
+        ({}, 4),
+    ],
+)
+def test_scores_of_two_scales_are_not_compared(settings, depth):
+    """Late interaction scored two, and the others have cosines: no weight or margin joins those."""
+    profile = Profile(candidates=4, late=2, **settings)
+    asked = Query(k=1)
+    assert answer._options(asked, profile, 0.0).candidates == depth
