@@ -6,6 +6,7 @@ line with their number, so that a file that was cut is noticed. Numbers come bac
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ from sbert_retriever.errors import ContractError, InputError, ReadError, StoreRe
 from sbert_retriever.index.contract import Contract
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
+from sbert_retriever.part_files import written_whole
 from sbert_retriever.types import Failure, IndexReport, Passage
 
 FORMAT = "sbert-retriever export"
@@ -89,15 +91,11 @@ def export_passages(
         with target.open("w", encoding="utf-8", newline="\n") as stream:
             return _run(store, steps(stream))
     target = target.resolve()  # what a link leads to is replaced, and not the link
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            count = _run(store, steps(file))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with written_whole(target) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+        count = _run(store, steps(file))
+        file.flush()
+        file.detach()
     return count
 
 

@@ -15,12 +15,12 @@ import os
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
-from uuid import uuid4
 
 from sbert_retriever.errors import ReadError, StoreError
+from sbert_retriever.part_files import written_whole
 
 FORMAT = "sbert-retriever snapshot"
 FORMAT_VERSION = 1
@@ -52,22 +52,16 @@ def write_archive(file: Path, facts: Mapping[str, Any], members: Mapping[str, Pa
     content = {"format": FORMAT, "version": FORMAT_VERSION, **facts, "files": sums}
     manifest = json.dumps({**content, "checksum": _sum_of(content)}, indent=1).encode()
     file = file.resolve()  # what a link leads to is replaced, and not the link
-    part = file.with_name(f"{file.name}.{uuid4().hex[:12]}.part")
     try:
-        with part.open("xb") as stream, _writer(stream, file) as archive:
-            archive.addfile(_plain(_MANIFEST, len(manifest)), io.BytesIO(manifest))
-            for name, path in members.items():
-                with path.open("rb") as content_of:
-                    archive.addfile(_plain(name, sizes[name]), content_of)
-        with part.open("r+b") as whole:
-            os.fsync(whole.fileno())
-        size = part.stat().st_size
-        part.replace(file)
+        with written_whole(file) as stream:
+            with _writer(stream, file) as archive:
+                archive.addfile(_plain(_MANIFEST, len(manifest)), io.BytesIO(manifest))
+                for name, path in members.items():
+                    with path.open("rb") as content_of:
+                        archive.addfile(_plain(name, sizes[name]), content_of)
+            size = stream.tell()
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):  # in a folder that may not be entered
-            part.unlink(missing_ok=True)
     return size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -283,10 +283,11 @@ def _of_server(connection: Connection, target: Path, name: str | None) -> Snapsh
     count = existing(connection, name)[1].count
     known = aliases_at(connection).get(name, name)
     engine = f"{SERVER} {server_version(connection)}"
-    with _told(target):
-        beside = tempfile.TemporaryDirectory(prefix=".snapshot-", dir=target.resolve().parent)
-    with beside as folder:
-        fetched = Path(folder) / _SERVER_FILE
+    with ExitStack() as opened_files:
+        with _told(target):
+            parent = target.resolve().parent.resolve(strict=True)
+            folder = opened_files.enter_context(_staging(parent))
+        fetched = folder / _SERVER_FILE
         fetch(connection, known, fetched)
         facts = _facts({name: count}, engine=engine)
         size = write_archive(target, facts, {f"0/{_SERVER_FILE}": fetched})

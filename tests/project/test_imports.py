@@ -17,7 +17,7 @@ RAY = ROOT / "integrations" / "sbert_ray"
 
 # Each room may import those before it, and itself; rooms in one set know nothing of each other.
 ORDER: list[set[str]] = [
-    {"errors", "closing", "counting", "csv_fields", "forks"},
+    {"errors", "closing", "counting", "csv_fields", "forks", "part_files"},
     {"types", "micro_batching"},
     {"encoder"},
     {"sparse"},

@@ -186,7 +186,7 @@ def test_a_folder_that_may_not_be_written_is_told_of_before_the_server_makes_one
     def refused(*args, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", refused)
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
     with pytest.raises(StoreError, match=r"s\.tar\.gz cannot be written: Permission denied"):
         take(listener, tmp_path / "s.tar.gz")
     assert not any("snapshots" in path for _, path, *_ in listener.asked)

@@ -13,6 +13,7 @@ import threading
 import zlib
 from pathlib import Path
 
+import portalocker
 import pytest
 
 from sbert_retriever import Passage
@@ -224,15 +225,18 @@ def test_a_snapshot_that_fails_leaves_the_file_before(folder, file, tmp_path, mo
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_part_of_another_run_stays_whoever_has_the_same_process_number(tmp_path):
-    """On a disk that containers share, each of which begins to count its processes at 1."""
-    other = tmp_path / f"s.tar.{os.getpid()}.part"
-    other.write_bytes(b"half of another snapshot")
-    held = tmp_path / "a"
-    held.write_bytes(b"a file")
-    assert write_archive(tmp_path / "s.tar", {}, {"0/a": held}) > 0
-    assert other.read_bytes() == b"half of another snapshot"
-    assert len(list(tmp_path.iterdir())) == 3
+def test_what_killed_runs_left_is_removed_and_the_part_of_one_that_lives_stays(tmp_path):
+    """A snapshot a night, and each that was killed left as many gigabytes."""
+    left, other = tmp_path / "s.tar.0123.part", tmp_path / "s.tar.4567.part"
+    apart = tmp_path / "other.tar.0123.part"
+    for part in (left, other, apart):
+        part.write_bytes(b"half of a snapshot")
+    member = tmp_path / "a"
+    member.write_bytes(b"a file")
+    with other.open("r+b") as living:
+        portalocker.lock(living, portalocker.LOCK_EX | portalocker.LOCK_NB)
+        assert write_archive(tmp_path / "s.tar", {}, {"0/a": member}) > 0
+    assert {path.name for path in tmp_path.iterdir()} == {"s.tar", "a", other.name, apart.name}
 
 
 @pytest.mark.parametrize("methods", [("is_dir",), ("open", "unlink")])

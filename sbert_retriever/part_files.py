@@ -1,0 +1,50 @@
+"""Files that are written under another name until they are whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+from uuid import uuid4
+
+import portalocker
+
+_SUFFIX = ".part"
+
+
+@contextmanager
+def written_whole(target: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the target's name when the block ends well, and else is gone.
+
+    What killed runs left beside the target is removed first; a part that lives is locked.
+
+    Args:
+        target: Not a link: what one leads to is replaced, if the caller resolves it.
+    """
+    for left in target.parent.glob(f"{_escaped(target.name)}.*{_SUFFIX}"):
+        _remove_unheld(left)
+    part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{_SUFFIX}")
+    try:
+        with part.open("xb") as file:
+            portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        with suppress(OSError):  # in a folder that may not be entered
+            part.unlink(missing_ok=True)
+
+
+def _remove_unheld(part: Path) -> None:
+    with suppress(OSError, portalocker.LockException):
+        with part.open("r+b") as file:
+            portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
+        part.unlink()
+
+
+def _escaped(name: str) -> str:
+    """A name as a pattern that only it fits."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
