@@ -12,6 +12,7 @@ from uuid import uuid4
 import portalocker
 
 _SUFFIX = ".part"
+_TRIES = 3
 
 
 @contextmanager
@@ -25,10 +26,9 @@ def written_whole(target: Path) -> Iterator[IO[bytes]]:
     """
     for left in target.parent.glob(f"{_escaped(target.name)}.*{_SUFFIX}"):
         _remove_unheld(left)
-    part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{_SUFFIX}")
+    part, file = _begun(target)
     try:
-        with part.open("xb") as file:
-            portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -36,6 +36,23 @@ def written_whole(target: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):  # in a folder that may not be entered
             part.unlink(missing_ok=True)
+
+
+def _begun(target: Path) -> tuple[Path, IO[bytes]]:
+    """A new part, locked; another one where somebody took it for a left one before it was."""
+    for _ in range(_TRIES):
+        part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{_SUFFIX}")
+        file = part.open("xb")
+        with suppress(OSError, portalocker.LockException):
+            portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
+            if os.path.samestat(part.stat(), os.fstat(file.fileno())):
+                return part, file
+        file.close()
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+    # No lock is to be had on this disk, by those who clean up neither.
+    part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{_SUFFIX}")
+    return part, part.open("xb")
 
 
 def _remove_unheld(part: Path) -> None:

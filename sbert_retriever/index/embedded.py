@@ -164,7 +164,11 @@ class EmbeddedClient(Collections):
             shard.optimize()
             indexed = shard.use(lambda engine: engine.info()).indexed_vectors_count
             # Sparse vectors, which are always indexed, are counted too.
-            sparse = self.count(collection_name).count if description.sparse_vectors else 0
+            # No collection is looked up here: who closes the client waits for this shard.
+            sparse = 0
+            if description.sparse_vectors:
+                request = edge.CountRequest(exact=True, filter=None)
+                sparse = shard.use(lambda engine: engine.count(request))
             shard.note_built(max(indexed - sparse, 0))
         return True
 

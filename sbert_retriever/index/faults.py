@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from json import JSONDecodeError
+from uuid import UUID
 
 import grpc
 import httpx
@@ -21,6 +23,8 @@ _PASSING_CODES = frozenset(
     }
 )
 _KEY_HINT = " (check api_key or QDRANT_API_KEY)"
+_NO_POINT = "No point with id"
+"""How the engine, wherever it runs, begins what it says of a point that is not there."""
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _TRUST_HINT = (
     " (for an authority of your own, name its file in SSL_CERT_FILE, and for gRPC in "
@@ -69,17 +73,39 @@ def classify(error: BaseException) -> Fault:
     if isinstance(error, QdrantException):
         # The client gives this for a Retry-After that is a date; the limit itself is passing.
         return Fault("Retry-After" in str(error), f"the server answered oddly: {error}")
+    if isinstance(error, KeyError) and _is_point_id(error.args):
+        # What the client's local mode says of a point that is not there.
+        return Fault(False, f"{_NO_POINT} {error.args[0]}")
     return Fault(transient=False, sentence="")
+
+
+def _is_point_id(args: Sequence[object]) -> bool:
+    """Whether an exception has the id of a point to say, and no more."""
+    if len(args) != 1 or isinstance(args[0], int):
+        return len(args) == 1
+    try:
+        UUID(str(args[0]))
+    except ValueError:
+        return False
+    return True
 
 
 def says_missing(error: BaseException) -> bool:
     """Whether it says that there is no such collection."""
     if isinstance(error, UnexpectedResponse):
-        return error.status_code == httpx.codes.NOT_FOUND
+        body = error.content.decode("utf-8", "replace")
+        return error.status_code == httpx.codes.NOT_FOUND and _NO_POINT not in body
     if isinstance(error, grpc.RpcError):
-        return hasattr(error, "code") and error.code() == grpc.StatusCode.NOT_FOUND
+        if not hasattr(error, "code") or error.code() != grpc.StatusCode.NOT_FOUND:
+            return False
+        return _NO_POINT not in str(error.details() if hasattr(error, "details") else "")
     # The client's local mode.
     return isinstance(error, ValueError) and "not found" in str(error)
+
+
+def says_no_point(error: BaseException) -> bool:
+    """Whether it says that a point to be changed is not there."""
+    return _NO_POINT in str(error)
 
 
 def _of_status(error: UnexpectedResponse) -> Fault:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from qdrant_client import models
 
-from sbert_retriever.index.points import SPARSE_NAME, to_passage
+from sbert_retriever.index.points import SPARSE_NAME, to_passage, to_score
 from sbert_retriever.index.steps import Steps
 from sbert_retriever.index.store import PassageStore
 from sbert_retriever.types import Hit, Passage, ScoreKind, SparseVector
@@ -58,11 +58,11 @@ def legs(
         within = store.within(condition)
         worded = [_sparse_request(store, t, k=k, condition=within) for t in terms if t.indices]
         answers = yield from store.answers([*dense, *worded])
-        rankings = [[(point.id, point.score) for point in answer.points] for answer in answers]
-        rest = iter(rankings[len(rows) :])
+        near = [_ranking(answer, store.score_kind) for answer in answers[: len(rows)]]
+        rest = iter([_ranking(answer, "dot") for answer in answers[len(rows) :]])
         found += [
             Legs(ranking, next(rest) if term.indices else [])
-            for ranking, term in zip(rankings[: len(rows)], terms, strict=True)
+            for ranking, term in zip(near, terms, strict=True)
         ]
     return found
 
@@ -81,9 +81,13 @@ def sparse_rankings(
         within = store.within(condition)
         requests = [_sparse_request(store, t, k=k, condition=within) for t in terms if t.indices]
         answers = yield from store.answers(requests)
-        rankings = iter([(point.id, point.score) for point in a.points] for a in answers)
+        rankings = iter([_ranking(answer, "dot") for answer in answers])
         found += [next(rankings) if term.indices else [] for term in terms]
     return found
+
+
+def _ranking(answer: Any, score_kind: ScoreKind) -> Ranking:
+    return [(point.id, to_score(point.score, score_kind)) for point in answer.points]
 
 
 def hits_of(

@@ -201,6 +201,11 @@ def to_passage(payload: Mapping[str, Any] | None, point: object, layout: Layout)
 
 
 def to_hit(point: models.ScoredPoint, layout: Layout, score_kind: ScoreKind) -> Hit:
-    """A scored point as a hit; distances change sign, so that bigger is better."""
-    score = -point.score if score_kind in ("neg_l2", "neg_l1") else point.score
-    return Hit(to_passage(point.payload, point.id, layout), float(score), score_kind)
+    """A scored point as a hit."""
+    score = to_score(point.score, score_kind)
+    return Hit(to_passage(point.payload, point.id, layout), score, score_kind)
+
+
+def to_score(score: float, score_kind: ScoreKind) -> float:
+    """What the engine gives, as a score: distances change sign, so that bigger is better."""
+    return float(-score if score_kind in ("neg_l2", "neg_l1") else score)

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from qdrant_client import models
 from qdrant_client.http.models import QueryResponse
 
-from sbert_retriever.errors import InputError, StoreUnavailableError
+from sbert_retriever.errors import InputError, StoreRequestError, StoreUnavailableError
 from sbert_retriever.index.batches import LARGEST_POINT_BYTES, estimated_bytes, request_slices
 from sbert_retriever.index.collection import Collection
+from sbert_retriever.index.faults import says_no_point
 from sbert_retriever.index.filters import is_match_all
 from sbert_retriever.index.points import (
     RESERVED,
@@ -46,6 +47,7 @@ EncodeTokens: TypeAlias = Callable[[list[str]], list[npt.NDArray[np.float32]]]
 _PAGE = 1024
 # Passages whose token vectors are held at once: half a megabyte each, ten times that in a request.
 _WITH_TOKENS = 16
+_DELETED = "it was deleted while it was being rewritten: run this again"
 _NO_TOKENS = np.empty((0, 0), dtype=np.float32)
 
 
@@ -238,15 +240,27 @@ class PassageStore(Collection):
     def rewrite(self, drafts: Sequence[Draft]) -> Steps[list[Failure]]:
         """Replace the payload of passages that are there, keeping their vectors.
 
-        What is too big for a request comes back.
+        What is too big for a request comes back, and what was deleted since it was looked at.
         """
         yield from self._open_part()
         sizes = [estimated_bytes(draft, 0) for draft in drafts]
         fits = [n for n, size in enumerate(sizes) if size <= LARGEST_POINT_BYTES]
+        gone: list[Failure] = []
         for part in request_slices([sizes[n] for n in fits]):
-            operations = [self._overwriting(drafts[n]) for n in fits[part]]
+            chosen = [drafts[n] for n in fits[part]]
+            try:
+                yield from self._overwrite(chosen)
+            except StoreRequestError as error:
+                if not says_no_point(error):
+                    raise
+                there = set((yield from self._retrieve([d.id for d in chosen], payload=[RESERVED])))
+                yield from self._overwrite([draft for draft in chosen if draft.id in there])
+                gone += [Failure(d.id, _DELETED) for d in chosen if d.id not in there]
+        return _too_big(drafts, sizes) + gone
+
+    def _overwrite(self, drafts: Sequence[Draft]) -> Steps[None]:
+        if operations := [self._overwriting(draft) for draft in drafts]:
             yield self.call("batch_update_points", update_operations=operations)
-        return _too_big(drafts, sizes)
 
     def delete_ids(self, ids: Sequence[str]) -> Steps[int]:
         """Delete passages by id; how many of them were there."""
@@ -405,7 +419,9 @@ class PassageStore(Collection):
         sparse: SparseVector | None,
         tokens: npt.NDArray[np.float32],
     ) -> models.PointStruct:
-        vector: Any = {self.layout.vector_name: row} if self.layout.vector_name else row
+        # The one vector of a collection that names none has the name "" beside others.
+        several = self.layout.vector_name or sparse is not None or len(tokens)
+        vector: Any = {self.layout.vector_name: row} if several else row
         if sparse is not None:
             vector[SPARSE_NAME] = models.SparseVector(indices=sparse.indices, values=sparse.values)
         if len(tokens):

@@ -100,7 +100,7 @@ def _flat(groups: dict[Any, list[Hit]], k: int, size: int) -> list[Hit]:
 
 def _names(store: PassageStore, field: str) -> list[str] | None:
     """The keys that lead to the value in the metadata; None is the source."""
-    if field in _SOURCES:
+    if _is_source(store, field):
         return None
     return field_names(field, metadata_key=store.layout.metadata_key)
 
@@ -127,7 +127,7 @@ def _is(store: PassageStore, field: str, value: Any) -> models.FieldCondition:
 
 
 def _key(store: PassageStore, field: str) -> str:
-    if field in _SOURCES:
+    if _is_source(store, field):
         return SOURCE_KEY
     return payload_key(field, metadata_key=store.layout.metadata_key)
 
@@ -147,3 +147,8 @@ def _without(
 def _and(condition: models.Filter | None, **more: Any) -> models.Filter:
     added = models.Filter(**more)
     return added if condition is None else models.Filter(must=[condition, added])
+
+
+def _is_source(store: PassageStore, field: str) -> bool:
+    """Whether a field is where a passage comes from; other programs keep that in the metadata."""
+    return field in _SOURCES and not store.layout.foreign

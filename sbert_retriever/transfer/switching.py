@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from qdrant_client import models
 
-from sbert_retriever.errors import InputError, StoreError
+from sbert_retriever.errors import InputError, StoreError, StoreRequestError
 from sbert_retriever.index.connection import Connection
 from sbert_retriever.index.embedded import EmbeddedClient
 from sbert_retriever.index.steps import call
@@ -54,7 +54,7 @@ def switch_collection(
 
 
 def drop_collection(location: Place, collection_name: str, *, api_key: str | None = None) -> int:
-    """Delete a collection with all it holds; how many passages there were.
+    """Delete a collection with all it holds; how many passages there were, 0 of a damaged one.
 
     Args:
         location: A folder, a URL or a QdrantClient.
@@ -65,10 +65,15 @@ def drop_collection(location: Place, collection_name: str, *, api_key: str | Non
         CollectionNotFoundError: There is none.
     """
     with closing(connected(location, api_key=api_key)) as connection:
-        _, facts = existing(connection, collection_name)
+        try:
+            count = existing(connection, collection_name)[1].count
+        except StoreRequestError:
+            if not connection.embedded:
+                raise
+            count = 0  # its engine cannot open it
         name = aliases_at(connection).get(collection_name, collection_name)
         connection.perform(call("delete_collection", collection_name=name))
-        return facts.count
+        return count
 
 
 def old_name(collection_name: str) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +60,17 @@ def no_compiler(tmp_path, monkeypatch):
     _say_slower.cache_clear()
     yield
     build.forget_kernel()
+
+
+def test_a_kernel_that_was_cut_short_is_compiled_again(native, tmp_path, monkeypatch):
+    """After a power failure an empty file stayed, and every process after it was slower."""
+    whole = Path(build._kernel()._name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "_compile", lambda path: shutil.copy(whole, path))
+    broken = build._folder() / whole.name
+    broken.write_bytes(b"")
+    assert Path(build._kernel()._name) == broken
+    assert broken.read_bytes() == whole.read_bytes()
 
 
 def test_rows_are_rounded_to_the_nearest_of_256_steps():

@@ -1,6 +1,7 @@
 """Searching, reading and deleting, on every engine."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from sbert_retriever.errors import (
     InputTypeError,
     UnknownFieldWarning,
 )
+from sbert_retriever.index.points import Layout
 from sbert_retriever.testing import HashEncoder
+from sbert_retriever.types import Fusion
 
 ANIMALS = [
     Passage("cat", "a cat purrs softly", {"legs": 4, "lang": "en"}, "animals"),
@@ -291,8 +294,6 @@ def test_distances_are_turned_so_that_bigger_is_better(engine):
     class Euclid(HashEncoder):
         @property
         def identity(self):
-            from dataclasses import replace
-
             return replace(super().identity, name="Euclid", similarity="neg_l2")
 
     retriever = engine.open(model=Euclid(dim=64))
@@ -306,6 +307,32 @@ def test_distances_are_turned_so_that_bigger_is_better(engine):
     assert {h.id: h.score for h in hits} == pytest.approx(expected, abs=1e-4)
     assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
     assert hits[0].score_kind == "neg_l2"
+
+
+@pytest.mark.parametrize("fusion", [None, Fusion(method="dbsf"), Fusion(method="rrf")])
+@pytest.mark.parametrize("similarity", ["neg_l2", "neg_l1"])
+def test_by_both_the_nearest_comes_first_where_scores_are_distances(engine, similarity, fusion):
+    """Distances were taken for scores: the farthest of the candidates came first."""
+
+    class Far(HashEncoder):
+        @property
+        def identity(self):
+            return replace(super().identity, name="Far", similarity=similarity)
+
+    retriever = engine.open(model=Far(dim=64), sparse="bm25")
+    retriever.index(ANIMALS)
+    words = ANIMALS[0].text
+    hits = retriever.search(words, 4, mode="hybrid", fusion=fusion)
+    assert hits[0].id == ANIMALS[0].id
+    assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+
+
+def test_an_unnamed_vector_and_words_go_together(engine):
+    """It was created, and the first passage ended in a TypeError."""
+    retriever = engine.open(layout=Layout(vector_name=""), sparse="bm25")
+    retriever.index(ANIMALS)
+    for mode in ("dense", "sparse", "hybrid"):
+        assert retriever.search(ANIMALS[1].text, 1, mode=mode)[0].id == ANIMALS[1].id
 
 
 def test_metadata_comes_back_as_given(retriever):

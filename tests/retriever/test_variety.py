@@ -8,9 +8,11 @@ import zlib
 
 import numpy as np
 import pytest
+from qdrant_client import QdrantClient, models
 
 from sbert_retriever import Passage, Retriever
 from sbert_retriever.errors import InputError, InputTypeError, UnknownFieldWarning
+from sbert_retriever.index.points import Layout
 from sbert_retriever.search.diversity import mmr_order
 from sbert_retriever.testing import HashEncoder, TableScorer
 
@@ -283,3 +285,28 @@ def test_what_cannot_be_done_is_said(tmp_path, options, message):
         retriever.index([Passage("a", "one two", {"tags": ["x"]})])
         with pytest.raises((InputError, InputTypeError), match=message):
             retriever.search("one", **({"profile": None} | options))
+
+
+def test_what_another_program_wrote_is_grouped_by_its_own_source():
+    """It keeps the source in its metadata: each hit was a group of its own, without a word."""
+    client = QdrantClient(":memory:")
+    params = models.VectorParams(size=64, distance=models.Distance.COSINE)
+    client.create_collection("theirs", vectors_config=params)
+    rows = HashEncoder(dim=64).encode_passages([f"one two {n}" for n in range(4)])
+    client.upsert(
+        "theirs",
+        points=[
+            models.PointStruct(
+                id=n,
+                vector=row.tolist(),
+                payload={"page_content": f"one two {n}", "metadata": {"source": f"f{n % 2}"}},
+            )
+            for n, row in enumerate(rows)
+        ],
+    )
+    layout = Layout(vector_name="", text_key="page_content", foreign=True)
+    retriever = Retriever.open(
+        client=client, model=HashEncoder(dim=64), collection_name="theirs", layout=layout
+    )
+    hits = retriever.search("one two", 4, group_by="source")
+    assert sorted(hit.metadata["source"] for hit in hits) == ["f0", "f1"]

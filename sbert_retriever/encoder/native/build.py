@@ -81,6 +81,16 @@ def _kernel() -> ctypes.CDLL:
             raise NoKernelError(f"{path} cannot be written ({error.strerror})") from error
     try:
         return ctypes.CDLL(str(path))
+    except OSError:
+        # Cut short by a power failure, perhaps: once more, from the source.
+        return _compiled_again(path)
+
+
+def _compiled_again(path: Path) -> ctypes.CDLL:
+    try:
+        path.unlink()
+        _compile(path)
+        return ctypes.CDLL(str(path))
     except OSError as error:
         raise NoKernelError(f"{path} cannot be loaded ({error})") from error
 

@@ -26,7 +26,7 @@ from sbert_retriever.errors import (
 from sbert_retriever.forks import Lock
 from sbert_retriever.index.edge import pointers
 from sbert_retriever.index.edge.description import DESCRIPTION_FILE, unreadable
-from sbert_retriever.index.edge.shard import Shard, acquire, discard, release
+from sbert_retriever.index.edge.shard import Shard, acquire, discard, release, unheld
 
 
 class Collections:
@@ -81,11 +81,12 @@ class Collections:
             if not self.collection_exists(collection_name):
                 return False
             self._let_go(collection_name)
-            # Refused where another process holds it.
-            shard = acquire(self._existing(collection_name))
-            with pointers.changing(self.folder) as changed:
+            # Refused where another process holds it; not opened, since it may be damaged.
+            with (
+                unheld(self._existing(collection_name)),
+                pointers.changing(self.folder) as changed,
+            ):
                 changed.drop(self._quoted(collection_name))
-            release(shard)
             self._sweep()
         return True
 
@@ -144,9 +145,9 @@ class Collections:
         with self._guard:
             self._check_open()
             replaced = [name for name in folders if self.collection_exists(name)]
-            for name in replaced:
-                self._shard(name)  # refused where another process holds it
-            with pointers.changing(self.folder) as changed:
+            with ExitStack() as held, pointers.changing(self.folder) as changed:
+                for name in replaced:
+                    held.enter_context(unheld(self._existing(name)))
                 for name in replaced:
                     changed.drop(self._quoted(name))
                 names = {self._quoted(name): folder for name, folder in folders.items()}

@@ -44,7 +44,10 @@ ROOM_TO_WRITE = 100 * 2**20
 _ROOM_TO_OPEN = 16 * 2**20
 
 _open: dict[Path, Shard] = {}
-_open_guard = Lock()
+# Taken anew by whoever holds it: a client that nobody closed gives its shards back wherever the
+# garbage collector happens to run.
+_open_guard = Lock(reentrant=True)
+_CLOSING_POLL_S = 0.01
 
 
 class Shard:
@@ -163,11 +166,20 @@ def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
         StoreError: The folder cannot be read or written, or its disk is full.
     """
     key = folder.resolve()
+    while True:
+        with _open_guard:
+            shard = _open.get(key)
+            if shard is None or shard._pid != os.getpid():
+                return _opened(key, config)
+            if shard._references:
+                shard._references += 1
+                return shard
+        # Its last user is closing it, and may wait for an index to be built.
+        time.sleep(_CLOSING_POLL_S)
+
+
+def _opened(key: Path, config: edge.EdgeConfig | None) -> Shard:
     with _open_guard:
-        shard = _open.get(key)
-        if shard is not None and shard._pid == os.getpid():
-            shard._references += 1
-            return shard
         if config is None and not key.is_dir():
             raise CollectionNotFoundError(f"{key} was deleted just now: open another collection")
         lock = _lock(key)
@@ -182,16 +194,40 @@ def acquire(folder: Path, *, config: edge.EdgeConfig | None = None) -> Shard:
 
 
 def release(shard: Shard) -> None:
-    """Give a shard back; the last one who does closes it."""
+    """Give a shard back; the last one who does closes it.
+
+    Closing waits for who uses it, and nobody waits for that but those who open the same folder.
+    """
     with _open_guard:
         shard._references -= 1
         if shard._references:
             return
-        if _open.get(shard.folder) is shard:  # a forked child may have one of its own there
-            del _open[shard.folder]
+    try:
         shard._close()
-        if shard.doomed and os.getpid() == shard._pid:
-            _remove(shard.folder)
+    finally:
+        with _open_guard:
+            if _open.get(shard.folder) is shard:  # a forked child may have one of its own there
+                del _open[shard.folder]
+            if shard.doomed and os.getpid() == shard._pid:
+                _remove(shard.folder)
+
+
+@contextmanager
+def unheld(folder: Path) -> Iterator[None]:
+    """Hold a folder without opening what is in it, which may be damaged.
+
+    Raises:
+        StoreLockedError: Another process holds it.
+    """
+    key = folder.resolve()
+    with _open_guard:
+        shard = _open.get(key)
+        lock = None if shard is not None and shard._pid == os.getpid() else _lock(key)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.close()
 
 
 def discard(folder: Path) -> bool:
