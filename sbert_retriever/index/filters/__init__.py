@@ -144,6 +144,11 @@ def field_names(name: str, *, metadata_key: str = "metadata") -> list[str]:
 
 def _path(name: str) -> str:
     """Quote what needs it, so that the engine reads the path as the user meant it."""
+    if "\\" in name:
+        raise InputError(
+            f"filter key {name!r} has a backslash, which no path of the engine can have: give the "
+            "field another name"
+        )
     parts = []
     position = 0
     more = True

@@ -450,6 +450,15 @@ WILD = st.recursive(
 )
 
 
+@pytest.mark.parametrize("name", ["\\", "a\\b", 'metadata."a\\"', "\\.a"])
+def test_a_name_with_a_backslash_is_refused(name):
+    """The engine's paths know no escape; its own error came out as it was."""
+    with pytest.raises(InputError, match="has a backslash, which no path of the engine can have"):
+        build_filter({name: 1})
+    with pytest.raises(InputError, match="has a backslash"):
+        payload_key(name)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.text(max_size=4) | st.sampled_from(["a", "or", "not"]), WILD, max_size=3))
 def test_any_dict_is_a_filter_the_engine_takes_or_one_clear_error(engines, spec):
