@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
@@ -24,7 +25,7 @@ def written_whole(target: Path) -> Iterator[IO[bytes]]:
     Args:
         target: Not a link: what one leads to is replaced, if the caller resolves it.
     """
-    for left in target.parent.glob(f"{_escaped(target.name)}.*{_SUFFIX}"):
+    for left in target.parent.glob(f"{escape(target.name)}.*{_SUFFIX}"):
         _remove_unheld(left)
     part, file = _begun(target)
     try:
@@ -60,8 +61,3 @@ def _remove_unheld(part: Path) -> None:
         with part.open("r+b") as file:
             portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
         part.unlink()
-
-
-def _escaped(name: str) -> str:
-    """A name as a pattern that only it fits."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
